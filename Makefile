@@ -1,0 +1,56 @@
+# Every target starts from a fresh clone: Python >= 3.11, make and a package registry are enough.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
+# Two test processes with one thread each are faster than one process with two threads.
+WORKERS ?= 2
+export OMP_NUM_THREADS ?= 1
+export TOKENIZERS_PARALLELISM := false
+
+.PHONY: help venv venv-all demo test quick lint format bench docs clean
+.DEFAULT_GOAL := help
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
+
+$(VENV)/.app: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) install -c constraints.txt -e ".[app]"
+	@touch $@
+
+$(VENV)/.all: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) install -c constraints.txt -e ".[app,timm,onnx,ray,hf,dev]"
+	@touch $@ $(VENV)/.app
+
+venv: $(VENV)/.app ## .venv with the command-line tool
+venv-all: $(VENV)/.all ## .venv with every extra and the development tools
+
+demo: $(VENV)/.app ## the main job on embedded data: a table and a report
+	$(BIN)/python examples/demo.py
+
+test: $(VENV)/.all ## all tests
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+
+quick: $(VENV)/.all ## the tests that take seconds
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow"
+
+lint: $(VENV)/.all ## style, types and import layers
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/.all ## rewrite the code in the project's style
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(VENV)/.all ## performance, as ratios measured side by side
+	for script in benchmarks/[a-z]*.py; do $(BIN)/python $$script || exit 1; done
+
+docs: $(VENV)/.all ## write the generated tables of docs/ anew
+	$(BIN)/python docs/generate.py
+
+clean: ## remove what the other targets made
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

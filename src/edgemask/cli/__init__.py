@@ -1,0 +1,1 @@
+"""The command edgemask, a file a verb."""

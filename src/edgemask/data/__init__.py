@@ -1,0 +1,1 @@
+"""Datasets, readers, views and loaders that carry the sample index."""

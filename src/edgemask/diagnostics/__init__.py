@@ -1,0 +1,1 @@
+"""What is going on inside a model that learns from noisy labels."""

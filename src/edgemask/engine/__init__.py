@@ -1,0 +1,1 @@
+"""Config, the run loop, run directories, checkpoints and evaluation."""

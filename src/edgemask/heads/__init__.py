@@ -1,0 +1,1 @@
+"""Layers that stand where the last linear layer stood."""

@@ -1,0 +1,1 @@
+"""Losses that withstand wrong labels."""

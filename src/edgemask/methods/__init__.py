@@ -1,0 +1,1 @@
+"""Ways to learn from noisy labels."""

@@ -1,0 +1,1 @@
+"""Backbones with a named head."""

@@ -1,0 +1,1 @@
+"""Label corruption as pure functions, and the estimation of unknown noise."""

@@ -1,0 +1,1 @@
+"""Run directories turned into pages and tables."""

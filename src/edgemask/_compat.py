@@ -1,13 +1,13 @@
 """Make torchvision importable beside a torch build that its wheel was not made for.
 
-The torchvision wheel of the package index carries binary operators for one build of torch. Beside
-another build (a CPU-only one, say) they do not load, and importing torchvision, and with it timm and
-the models of transformers, ends in ``operator torchvision::nms does not exist``. Nothing that
-EdgeMask uses needs these operators: it is enough that their names exist.
+The torchvision wheel of the package index carries binary operators for one build of torch.
+Beside another build (a CPU-only one, say) they do not load, and importing torchvision, and with
+it timm and the models of transformers, ends in ``operator torchvision::nms does not exist``.
+Nothing that EdgeMask uses needs these operators: it is enough that their names exist.
 
 :func:`install` puts a finder before Python's own that watches for the first import of torchvision.
-Where that import succeeds nothing happens; where it fails for this one reason, the names are declared
-and the import is tried again. Importing edgemask installs it, so ``import edgemask`` has to come
+Where that import succeeds nothing happens; where it fails for this one reason, the names are
+declared and the import is tried again. Importing edgemask installs it, so ``import edgemask`` has to come
 before the first import of torchvision, timm or transformers in a program that needs the fix.
 """
 

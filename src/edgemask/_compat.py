@@ -7,8 +7,8 @@ Nothing that EdgeMask uses needs these operators: it is enough that their names 
 
 :func:`install` puts a finder before Python's own that watches for the first import of torchvision.
 Where that import succeeds nothing happens; where it fails for this one reason, the names are
-declared and the import is tried again. Importing edgemask installs it, so ``import edgemask`` has to come
-before the first import of torchvision, timm or transformers in a program that needs the fix.
+declared and the import is tried again. Importing edgemask installs it, so ``import edgemask`` has
+to come before the first import of torchvision, timm or transformers in a program that needs it.
 """
 
 from __future__ import annotations

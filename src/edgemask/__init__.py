@@ -16,6 +16,7 @@ from edgemask import _compat
 
 if TYPE_CHECKING:
     from edgemask import heads as heads
+    from edgemask import models as models
     from edgemask.heads import KANLinear as KANLinear
     from edgemask.heads import SEMLinear as SEMLinear
     from edgemask.heads import SKANLinear as SKANLinear
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_ROOMS = frozenset({"heads"})
+_ROOMS = frozenset({"heads", "models"})
 _NAMES = {
     "KANLinear": "heads",
     "SEMLinear": "heads",

@@ -1,0 +1,82 @@
+"""Start a model from a file of weights."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from edgemask.errors import MissingExtraError, UserError
+from edgemask.models.base import Backbone
+
+__all__ = ["load_weights", "read_weights"]
+
+
+def read_weights(path: Path) -> dict[str, Tensor]:
+    """Read a state dict from ``.safetensors``, or from a torch file without running its code."""
+    if not path.is_file():
+        raise UserError(f"pretrained={str(path)!r} does not exist; give True, False or a file")
+    try:
+        if path.suffix == ".safetensors":
+            try:
+                from safetensors.torch import load_file
+            except ImportError as error:
+                raise MissingExtraError(
+                    "safetensors", "app", "to read .safetensors files", error
+                ) from error
+            state = load_file(path)
+        else:
+            state = torch.load(path, map_location="cpu", weights_only=True)
+    except MissingExtraError:
+        raise
+    except (OSError, RuntimeError, ValueError, EOFError, KeyError, pickle.UnpicklingError) as error:
+        raise UserError(f"{path} cannot be read as a file of weights: {error}") from error
+    except Exception as error:
+        # safetensors has its own exception, which needs safetensors to be named.
+        if type(error).__name__ != "SafetensorError":
+            raise
+        raise UserError(f"{path} cannot be read as a file of weights: {error}") from error
+    if isinstance(state, Mapping) and isinstance(state.get("state_dict"), Mapping):
+        state = state["state_dict"]
+    if not isinstance(state, Mapping) or not all(isinstance(v, Tensor) for v in state.values()):
+        raise UserError(f"{path} holds no state dict, a mapping from names to tensors")
+    return dict(state)
+
+
+def load_weights(model: Backbone, path: str | Path) -> None:
+    """Load a file into a model: everything but a head (or projector) that does not fit.
+
+    The head is left as it is where the file has none or one of another shape, so that a model of
+    other classes can be the start; so is the projector. All else has to match exactly.
+    """
+    path = Path(path)
+    state = model.from_native(read_weights(path))
+    own = model.state_dict()
+    for name in list(state):
+        if name.startswith(("head.", "projector.")) and (
+            name not in own or own[name].shape != state[name].shape
+        ):
+            del state[name]
+    free = {name for name in own if name.startswith(("head.", "projector."))}
+    missing = sorted(own.keys() - state.keys() - free)
+    unexpected = sorted(state.keys() - own.keys())
+    reshaped = sorted(
+        f"{name} {tuple(state[name].shape)} instead of {tuple(own[name].shape)}"
+        for name in own.keys() & state.keys()
+        if own[name].shape != state[name].shape
+    )
+    faults = (("missing", missing), ("unexpected", unexpected), ("of another shape", reshaped))
+    wrong = [
+        f"{len(names)} {what} ({', '.join(names[:3])}{', ...' if len(names) > 3 else ''})"
+        for what, names in faults
+        if names
+    ]
+    if wrong:
+        raise UserError(
+            f"{path} does not fit this {type(model).__name__}: {'; '.join(wrong)}. The file has to "
+            "come from the same model with the same width and input_shape"
+        )
+    model.load_state_dict(state, strict=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import pytest
@@ -52,7 +53,7 @@ def test_cnn7_encoder_count() -> None:
 
 def test_cnn9_count_from_its_layers() -> None:
     channels = [3, 128, 128, 128, 256, 256, 256, 512, 256, 128]
-    layers = sum(9 * a * b + 3 * b for a, b in zip(channels[:-1], channels[1:], strict=True))
+    layers = sum(9 * a * b + 3 * b for a, b in itertools.pairwise(channels))
     assert count(create("cnn9", 10)) == layers + 128 * 10 + 10
 
 

@@ -21,7 +21,8 @@ class TimmModel(Adapter):
 
     ``encode`` is timm's ``forward_features`` followed by ``forward_head(pre_logits=True)``;
     ``feature_maps`` is the former alone (tokens, for a transformer), and ``last_block`` names what
-    timm lists as the last feature stage. Models with a fixed input size (ViT) are built for ``input_shape``.
+    timm lists as the last feature stage. Models with a fixed input size (ViT) are built for
+    ``input_shape``.
 
     Args:
         num_classes: Number of classes.

@@ -17,6 +17,7 @@ from edgemask import _compat
 if TYPE_CHECKING:
     from edgemask import heads as heads
     from edgemask import models as models
+    from edgemask import noise as noise
     from edgemask.heads import KANLinear as KANLinear
     from edgemask.heads import SEMLinear as SEMLinear
     from edgemask.heads import SKANLinear as SKANLinear
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_ROOMS = frozenset({"heads", "models"})
+_ROOMS = frozenset({"heads", "models", "noise"})
 _NAMES = {
     "KANLinear": "heads",
     "SEMLinear": "heads",

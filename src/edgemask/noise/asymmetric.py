@@ -1,0 +1,138 @@
+"""Asymmetric noise: a class is mistaken for one that looks like it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from edgemask.noise._checks import Int64, as_labels, as_protocol, as_rate, as_seed, check_classes
+from edgemask.noise.labels import NoisyLabels
+from edgemask.noise.maps import MAPS, class_map
+from edgemask.noise.sampling import by_counts, by_draws, choose_exactly, flip_matrix
+from edgemask.noise.symmetric import dividemix_choice
+
+__all__ = ["asymmetric", "pair_flip"]
+
+
+def asymmetric(
+    labels: ArrayLike,
+    rate: float,
+    num_classes: int,
+    *,
+    seed: int = 0,
+    protocol: str = "paper",
+    mapping: Mapping[int, int] | str | None = None,
+    dataset: str | None = None,
+) -> NoisyLabels:
+    """Flip labels of some classes to the one class that each is mistaken for.
+
+    The maps: ``paper`` takes four flips on CIFAR-10 and the next class of the true super-class on
+    CIFAR-100; ``jal`` and ``apl`` have dog to cat as a fifth flip, and blocks of five consecutive
+    ids on CIFAR-100; ``dividemix`` knows CIFAR-10 only; ``nust`` sends every class to the next.
+
+    The draws: ``paper`` and ``jal`` flip exactly that share of each source class; ``nust``, and
+    ``apl`` beyond CIFAR-10, flip each sample with chance ``rate``; ``apl`` on CIFAR-10 goes from
+    class to class on labels already flipped, so that some cats become dogs and cats again;
+    ``dividemix`` chooses samples of all classes, of which some have nothing to be mistaken for.
+
+    Args:
+        labels: True labels, one for each sample.
+        rate: The nominal noise rate of the source classes.
+        num_classes: The number of classes.
+        seed: Seed of the draw.
+        protocol: Whose generator: ``paper``, ``jal``, ``apl``, ``dividemix`` or ``nust``.
+        mapping: A map of one's own, ``{source: target}``, or the name of one in ``MAPS``.
+        dataset: Name of the dataset, which chooses the map. Where it is None, 10 classes are
+            taken for CIFAR-10 and 100 for CIFAR-100.
+
+    Example:
+        >>> noisy = asymmetric([0, 1, 2, 3] * 50, 0.4, 4, mapping={0: 1, 2: 3})
+        >>> noisy.transition[0].tolist()
+        [0.6, 0.4, 0.0, 0.0]
+    """
+    classes, share, seed = check_classes(num_classes), as_rate(rate), as_seed(seed)
+    clean = as_labels(labels, classes)
+    protocol = as_protocol(protocol, "asymmetric")
+    flips = class_map(mapping, classes, protocol=protocol, dataset=dataset)
+    rng = np.random.RandomState(seed)
+    if protocol == "dividemix":
+        rows = np.array(dividemix_choice(len(clean), share, random.Random(seed)), dtype=np.int64)
+        noisy = _send(clean, rows, flips)
+    elif protocol == "apl" and flips == MAPS["cifar10-code"]:
+        noisy = _class_by_class(clean, share, flips, rng)
+    elif protocol == "jal":
+        noisy = by_counts(clean, flip_matrix(share, classes, flips), rng)
+    elif protocol == "paper":
+        noisy = _send(clean, choose_exactly(clean, flips, share, rng), flips)
+    else:
+        noisy = by_draws(clean, flip_matrix(share, classes, flips), rng)
+    return NoisyLabels(
+        clean=clean,
+        noisy=noisy,
+        num_classes=classes,
+        kind="asymmetric",
+        protocol=protocol,
+        rate=share,
+        seed=seed,
+        details={"mapping": {str(source): target for source, target in flips.items()}},
+    )
+
+
+def pair_flip(
+    labels: ArrayLike, rate: float, num_classes: int, *, seed: int = 0, protocol: str = "paper"
+) -> NoisyLabels:
+    """Flip labels to the next class, the last class to the first.
+
+    ``paper`` flips exactly that share of each class, ``nust`` each sample with chance ``rate``
+    (the pair flip of Co-teaching). The other protocols do not define it.
+
+    Args:
+        labels: True labels, one for each sample.
+        rate: The nominal noise rate.
+        num_classes: The number of classes.
+        seed: Seed of the draw.
+        protocol: ``paper`` or ``nust``.
+
+    Reference:
+        Han et al., "Co-teaching: Robust training of deep neural networks with extremely noisy
+        labels", NeurIPS 2018.
+
+    Example:
+        >>> pair_flip([0, 1, 2] * 20, 0.45, 3).transition[2].round(2).tolist()
+        [0.45, 0.0, 0.55]
+    """
+    as_protocol(protocol, "pair-flip", ("paper", "nust"))
+    classes = check_classes(num_classes)
+    after = {label: (label + 1) % classes for label in range(classes)}
+    made = asymmetric(labels, rate, classes, seed=seed, protocol=protocol, mapping=after)
+    return NoisyLabels(
+        clean=made.clean,
+        noisy=made.noisy,
+        num_classes=classes,
+        kind="pair",
+        protocol=protocol,
+        rate=made.rate,
+        seed=made.seed,
+    )
+
+
+def _send(clean: Int64, rows: Int64, mapping: Mapping[int, int]) -> Int64:
+    """Send the chosen rows through the map; classes outside it stay."""
+    noisy = clean.copy()
+    noisy[rows] = [mapping.get(int(label), int(label)) for label in clean[rows]]
+    return noisy
+
+
+def _class_by_class(
+    clean: Int64, rate: float, mapping: Mapping[int, int], rng: np.random.RandomState
+) -> Int64:
+    """Flip class after class on the labels as they stand by then, flipped ones included."""
+    noisy = clean.copy()
+    for source, target in mapping.items():
+        pool = np.flatnonzero(noisy == source)
+        if len(pool):
+            noisy[rng.choice(pool, int(rate * len(pool)), replace=False)] = target
+    return noisy

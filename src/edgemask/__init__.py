@@ -16,6 +16,7 @@ from edgemask import _compat
 
 if TYPE_CHECKING:
     from edgemask import heads as heads
+    from edgemask import losses as losses
     from edgemask import models as models
     from edgemask import noise as noise
     from edgemask.heads import KANLinear as KANLinear
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_ROOMS = frozenset({"heads", "models", "noise"})
+_ROOMS = frozenset({"heads", "losses", "models", "noise"})
 _NAMES = {
     "KANLinear": "heads",
     "SEMLinear": "heads",

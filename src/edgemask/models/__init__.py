@@ -15,6 +15,7 @@ from edgemask.models.cnn7 import CNN7, CNN7MLP
 from edgemask.models.cnn8 import CNN8, CNN8MNIST
 from edgemask.models.cnn9 import CNN9
 from edgemask.models.factory import build
+from edgemask.models.hf_model import HFModel
 from edgemask.models.projector import Projector
 from edgemask.models.resnet import PreActResNet18, ResNet18, ResNet34, ResNet50
 from edgemask.models.small import MLP, SmallCNN
@@ -40,7 +41,9 @@ MODELS: Registry[Callable[..., Backbone]] = Registry(
 )
 
 # Models of other libraries, by the prefix before the colon: "timm:resnet50".
-ADAPTERS: Registry[Callable[..., Backbone]] = Registry("model library", {"timm": TimmModel})
+ADAPTERS: Registry[Callable[..., Backbone]] = Registry(
+    "model library", {"timm": TimmModel, "hf": HFModel}
+)
 
 
 def create(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -26,7 +25,6 @@ class Adapter(Backbone):
         classifier: The dotted name of the classifier within ``net``.
         num_classes: Number of classes.
         input_shape: Shape of one sample.
-        probe: A batch of one, to try the model with.
         label: What the model is called in error messages.
     """
 
@@ -37,11 +35,15 @@ class Adapter(Backbone):
         num_classes: int,
         *,
         input_shape: Sequence[int],
-        probe: Any,
         label: str,
     ):
         super().__init__(num_classes, input_shape=input_shape)
-        linear = net.get_submodule(classifier)
+        try:
+            linear = net.get_submodule(classifier)
+        except AttributeError as error:
+            raise UserError(
+                f"{label} has no part {classifier!r} to use as its classifier"
+            ) from error
         if not isinstance(linear, nn.Linear) or linear.out_features != num_classes:
             raise UserError(
                 f"the classifier of {label} is {linear}, not a Linear layer with {num_classes} "
@@ -51,21 +53,22 @@ class Adapter(Backbone):
         self.net = net
         self.classifier_name = classifier
         self.neck = nn.Identity()
-        self.head = linear
+        self.head = _plain(linear)
         self.register_module("projector", None)
         self.num_features = self.encoder_features = linear.in_features
-        self._try(probe, label)
 
-    def _try(self, probe: Any, label: str) -> None:
+    def _try(self, probe: Tensor, label: str) -> None:
+        """Encode a batch of one; the last call of a constructor, so that misfits show at once."""
         training = self.training
         self.eval()
         try:
             with torch.no_grad():
                 shape = tuple(self.encode(probe).shape)
-        except (RuntimeError, ValueError, AssertionError, IndexError) as error:
+        except Exception as error:
             raise UserError(
-                f"{label} cannot take inputs of shape {self.input_shape}: {error}. Give the "
-                "input_shape that it is made for, and resize the images to it"
+                f"{label} cannot take an input of shape {tuple(probe.shape[1:])} "
+                f"({type(error).__name__}: {error}). Images have to be of the size that the model "
+                "is made for: resize them and give that input_shape"
             ) from error
         self.train(training)
         if shape != (1, self.num_features):
@@ -94,3 +97,14 @@ class Adapter(Backbone):
             elif part == "head":
                 native[f"{self.classifier_name}.{rest}"] = value
         return native
+
+
+def _plain(linear: nn.Linear) -> nn.Linear:
+    """Return the layer as nn.Linear itself, with the same parameters; some libraries subclass it."""
+    if type(linear) is nn.Linear:
+        return linear
+    plain = nn.Linear(
+        linear.in_features, linear.out_features, bias=linear.bias is not None, device="meta"
+    )
+    plain.weight, plain.bias = linear.weight, linear.bias
+    return plain

@@ -15,6 +15,9 @@ from edgemask.models.weights import load_weights
 
 __all__ = ["build"]
 
+# The arguments that every model gets; what else its constructor takes is an option of its own.
+_COMMON = {"num_classes", "name", "input_shape", "width", "pretrained"}
+
 
 def build(
     models: Registry[Callable[..., Backbone]],
@@ -36,6 +39,7 @@ def build(
     if colon and prefix in adapters and rest:
         if width != 1.0:
             raise UserError(f"width={width} is for EdgeMask's own models; {name} has a fixed width")
+        _check_options(name, adapters[prefix], model_options)
         model = adapters[prefix](
             num_classes,
             name=rest,
@@ -69,7 +73,10 @@ def build(
 
 
 def _check_options(name: str, model: Callable[..., Backbone], options: Mapping[str, Any]) -> None:
-    known = set(inspect.signature(model).parameters) - {"num_classes", "input_shape", "width"}
+    parameters = inspect.signature(model).parameters
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
+        return  # another library checks them
+    known = parameters.keys() - _COMMON
     for option in options:
         if option not in known:
             takes = f"it takes {', '.join(sorted(known))}" if known else "it takes none"

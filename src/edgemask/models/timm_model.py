@@ -56,13 +56,13 @@ class TimmModel(Adapter):
             names[0],
             num_classes,
             input_shape=input_shape,
-            probe=torch.zeros(1, *input_shape),
             label=label,
         )
         stages = getattr(net, "feature_info", None) or [{}]
         stage = stages[-1].get("module") if isinstance(stages, list) else None
         if stage in {key for key, _ in net.named_modules()} - {""}:
             self.last_block = f"net.{stage}"
+        self._try(torch.zeros(1, *input_shape), label)
 
     def feature_maps(self, x: Tensor) -> Tensor:
         """Return timm's ``forward_features``."""

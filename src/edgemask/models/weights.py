@@ -49,19 +49,23 @@ def read_weights(path: Path) -> dict[str, Tensor]:
 def load_weights(model: Backbone, path: str | Path) -> None:
     """Load a file into a model: everything but a head (or projector) that does not fit.
 
-    The head is left as it is where the file has none or one of another shape, so that a model of
-    other classes can be the start; so is the projector. All else has to match exactly.
+    The head stays as it is where the file has none or one of another shape, so that a model for
+    other classes can be the start; so does the projector. All else has to match exactly.
     """
     path = Path(path)
     state = model.from_native(read_weights(path))
     own = model.state_dict()
-    for name in list(state):
-        if name.startswith(("head.", "projector.")) and (
-            name not in own or own[name].shape != state[name].shape
-        ):
-            del state[name]
-    free = {name for name in own if name.startswith(("head.", "projector."))}
-    missing = sorted(own.keys() - state.keys() - free)
+    for part in ("head.", "projector."):
+        wanted = {name: value for name, value in own.items() if name.startswith(part)}
+        fits = all(name in state and state[name].shape == wanted[name].shape for name in wanted)
+        # What does not fit is passed over as a whole; what is more than wanted (the scores of
+        # another head, say) as well.
+        for name in [name for name in state if name.startswith(part)]:
+            if not fits or name not in wanted:
+                del state[name]
+        if not fits:
+            own = {name: value for name, value in own.items() if name not in wanted}
+    missing = sorted(own.keys() - state.keys())
     unexpected = sorted(state.keys() - own.keys())
     reshaped = sorted(
         f"{name} {tuple(state[name].shape)} instead of {tuple(own[name].shape)}"

@@ -100,7 +100,7 @@ class Adapter(Backbone):
 
 
 def _plain(linear: nn.Linear) -> nn.Linear:
-    """Return the layer as nn.Linear itself, with the same parameters; some libraries subclass it."""
+    """Return a layer of a subclass as nn.Linear itself, with the same parameters."""
     if type(linear) is nn.Linear:
         return linear
     plain = nn.Linear(

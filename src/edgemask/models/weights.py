@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -20,30 +19,29 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     if not path.is_file():
         raise UserError(f"pretrained={str(path)!r} does not exist; give True, False or a file")
     try:
-        if path.suffix == ".safetensors":
-            try:
-                from safetensors.torch import load_file
-            except ImportError as error:
-                raise MissingExtraError(
-                    "safetensors", "app", "to read .safetensors files", error
-                ) from error
-            state = load_file(path)
-        else:
-            state = torch.load(path, map_location="cpu", weights_only=True)
+        state = (
+            _read_safetensors(path)
+            if path.suffix == ".safetensors"
+            else torch.load(path, map_location="cpu", weights_only=True)
+        )
     except MissingExtraError:
         raise
-    except (OSError, RuntimeError, ValueError, EOFError, KeyError, pickle.UnpicklingError) as error:
-        raise UserError(f"{path} cannot be read as a file of weights: {error}") from error
     except Exception as error:
-        # safetensors has its own exception, which needs safetensors to be named.
-        if type(error).__name__ != "SafetensorError":
-            raise
         raise UserError(f"{path} cannot be read as a file of weights: {error}") from error
     if isinstance(state, Mapping) and isinstance(state.get("state_dict"), Mapping):
         state = state["state_dict"]
     if not isinstance(state, Mapping) or not all(isinstance(v, Tensor) for v in state.values()):
         raise UserError(f"{path} holds no state dict, a mapping from names to tensors")
     return dict(state)
+
+
+def _read_safetensors(path: Path) -> dict[str, Tensor]:
+    try:
+        from safetensors.torch import load_file
+    except ImportError as error:
+        raise MissingExtraError("safetensors", "app", f"to read {path}", error) from error
+    state: dict[str, Tensor] = load_file(path)
+    return state
 
 
 def load_weights(model: Backbone, path: str | Path) -> None:

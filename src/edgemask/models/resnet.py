@@ -161,7 +161,7 @@ class ResNet34(_RobustLossResNet):
 
 
 class ResNet50(_RobustLossResNet):
-    """ResNet-50 for small images, 2048 features (``timm:resnet50`` is the one for large ones).
+    """ResNet-50 for small images, 2048 features; for photographs use timm:resnet50.
 
     Initialised like ``cnn8``. 23,705,252 parameters for 100 classes.
     """

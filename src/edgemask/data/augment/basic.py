@@ -1,0 +1,100 @@
+"""Crop, flip, shift, cut-out and jitter of a whole batch, without a loop over its samples."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Generator, Tensor
+
+__all__ = ["CutOut", "FeatureJitter", "Flip", "PadCrop", "erase_squares"]
+
+
+@dataclass(frozen=True)
+class PadCrop:
+    """Pad every side with black and cut a window of the old size at a place drawn per image.
+
+    With ``padding=4`` the usual CIFAR crop; with ``padding=1`` a shift by at most one pixel.
+
+    Shape: ``(B, C, H, W)`` to ``(B, C, H, W)``.
+    """
+
+    padding: int = 4
+
+    def __call__(self, images: Tensor, generator: Generator) -> Tensor:
+        """Return the changed images."""
+        count, channels, height, width = images.shape
+        places = torch.randint(0, 2 * self.padding + 1, (2, count, 1), generator=generator)
+        padded = F.pad(images, (self.padding,) * 4)
+        rows = places[0] + torch.arange(height)
+        columns = places[1] + torch.arange(width)
+        flat = rows[:, :, None] * padded.shape[-1] + columns[:, None, :]
+        flat = flat.reshape(count, 1, height * width).expand(-1, channels, -1)
+        return padded.flatten(2).gather(2, flat).view_as(images)
+
+
+@dataclass(frozen=True)
+class Flip:
+    """Mirror each image left to right with the given probability.
+
+    Shape: ``(B, C, H, W)`` to ``(B, C, H, W)``.
+    """
+
+    probability: float = 0.5
+
+    def __call__(self, images: Tensor, generator: Generator) -> Tensor:
+        """Return the changed images."""
+        chosen = torch.rand(len(images), generator=generator) < self.probability
+        return torch.where(chosen[:, None, None, None], images.flip(-1), images)
+
+
+@dataclass(frozen=True)
+class CutOut:
+    """Cover one square per image, its centre drawn anywhere in the image.
+
+    Args:
+        side: The side of the square in pixels; parts outside the image are lost.
+        fill: The value of each channel, 0..255.
+    """
+
+    side: int
+    fill: tuple[int, ...]
+
+    def __call__(self, images: Tensor, generator: Generator) -> Tensor:
+        """Return the changed images."""
+        places = torch.rand(2, len(images), generator=generator)
+        sides = torch.full((len(images),), float(self.side))
+        return erase_squares(images, places, sides, self.fill)
+
+
+def erase_squares(images: Tensor, places: Tensor, sides: Tensor, fill: tuple[int, ...]) -> Tensor:
+    """Fill one square in each image.
+
+    Args:
+        images: ``(B, C, H, W)``.
+        places: ``(2, B)``, the centres (row, column) as fractions of height and width.
+        sides: ``(B,)``, in pixels.
+        fill: One value a channel.
+    """
+    height, width = images.shape[-2:]
+    rows = (torch.arange(height) + 0.5 - (places[0] * height)[:, None]).abs()
+    columns = (torch.arange(width) + 0.5 - (places[1] * width)[:, None]).abs()
+    half = sides[:, None] / 2
+    inside = (rows < half)[:, None, :, None] & (columns < half)[:, None, None, :]
+    return torch.where(inside, torch.tensor(fill, dtype=images.dtype)[:, None, None], images)
+
+
+@dataclass(frozen=True)
+class FeatureJitter:
+    """Add Gaussian noise to normalised features (tabular data).
+
+    Args:
+        std: Its standard deviation, in standard deviations of the feature.
+    """
+
+    std: float = 0.05
+
+    def __call__(self, features: Tensor, generator: Generator) -> Tensor:
+        """Return the features with noise."""
+        return features + self.std * torch.randn(features.shape, generator=generator)

@@ -1,0 +1,216 @@
+"""Published augmentation policies: AutoAugment, RandAugment, colour jitter, random rotation.
+
+Each image draws for itself, as in the published code; a draw for a whole batch would correlate the
+images of a step. ``draw`` makes all random choices and ``__call__`` carries them out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Generator, Tensor
+
+from edgemask.data.augment.basic import erase_squares
+from edgemask.data.augment.ops import GREY, apply, rotate
+
+__all__ = ["AutoAugment", "ColourJitter", "Draw", "RandAugment", "RandomRotation"]
+
+
+class Draw(NamedTuple):
+    """One round of choices: the operation of each image (-1: none) and its magnitude."""
+
+    operation: Tensor
+    magnitude: Tensor
+
+
+_NAMES = (
+    "autocontrast",
+    "brightness",
+    "colour",
+    "contrast",
+    "equalize",
+    "invert",
+    "posterize",
+    "rotate",
+    "sharpness",
+    "shear_x",
+    "shear_y",
+    "solarize",
+    "translate_x",
+    "translate_y",
+)
+_NUMBER = {name: number for number, name in enumerate(_NAMES)}
+_ENHANCE = ("brightness", "colour", "contrast", "sharpness")
+# The magnitude at level 0 and at the last level.
+_RANGES = dict.fromkeys(_NAMES, (0.0, 0.0)) | {
+    **dict.fromkeys(_ENHANCE, (0.0, 0.9)),
+    "posterize": (8.0, 4.0),
+    "rotate": (0.0, 30.0),
+    "shear_x": (0.0, 0.3),
+    "shear_y": (0.0, 0.3),
+    "solarize": (256.0, 0.0),
+    "translate_x": (0.0, 150 / 331),
+    "translate_y": (0.0, 150 / 331),
+}
+
+# Operation, probability, level; operation, probability, level. CIFAR-10's table of
+# Cubuk et al., AutoAugment (CVPR 2019), as the published reimplementations read it.
+CIFAR10_POLICY: tuple[tuple[tuple[str, float, int], tuple[str, float, int]], ...] = (
+    (("invert", 0.1, 7), ("contrast", 0.2, 6)),
+    (("rotate", 0.7, 2), ("translate_x", 0.3, 9)),
+    (("sharpness", 0.8, 1), ("sharpness", 0.9, 3)),
+    (("shear_y", 0.5, 8), ("translate_y", 0.7, 9)),
+    (("autocontrast", 0.5, 8), ("equalize", 0.9, 2)),
+    (("shear_y", 0.2, 7), ("posterize", 0.3, 7)),
+    (("colour", 0.4, 3), ("brightness", 0.6, 7)),
+    (("sharpness", 0.3, 9), ("brightness", 0.7, 9)),
+    (("equalize", 0.6, 5), ("equalize", 0.5, 1)),
+    (("contrast", 0.6, 7), ("sharpness", 0.6, 5)),
+    (("colour", 0.7, 7), ("translate_x", 0.5, 8)),
+    (("equalize", 0.3, 7), ("autocontrast", 0.4, 8)),
+    (("translate_y", 0.4, 3), ("sharpness", 0.2, 6)),
+    (("brightness", 0.9, 6), ("colour", 0.2, 8)),
+    (("solarize", 0.5, 2), ("invert", 0.0, 3)),
+    (("equalize", 0.2, 0), ("autocontrast", 0.6, 0)),
+    (("equalize", 0.2, 8), ("equalize", 0.6, 4)),
+    (("colour", 0.9, 9), ("equalize", 0.6, 6)),
+    (("autocontrast", 0.8, 4), ("solarize", 0.2, 8)),
+    (("brightness", 0.1, 3), ("colour", 0.7, 0)),
+    (("solarize", 0.4, 5), ("autocontrast", 0.9, 3)),
+    (("translate_y", 0.9, 9), ("translate_y", 0.7, 9)),
+    (("autocontrast", 0.9, 2), ("solarize", 0.8, 3)),
+    (("equalize", 0.8, 8), ("invert", 0.1, 3)),
+    (("translate_y", 0.7, 9), ("autocontrast", 0.9, 1)),
+)
+
+
+def _magnitudes(operation: Tensor, part: Tensor, sign: Tensor) -> Tensor:
+    """Turn a part of the range (0..1) and a sign into what each operation takes."""
+    ends = torch.tensor([_RANGES[name] for name in _NAMES])[operation]
+    value = ends[:, 0] + part * (ends[:, 1] - ends[:, 0])
+    enhances = torch.isin(operation, torch.tensor([_NUMBER[name] for name in _ENHANCE]))
+    moves = torch.isin(
+        operation,
+        torch.tensor([_NUMBER[n] for n in ("shear_x", "shear_y", "translate_x", "translate_y")]),
+    )
+    value = torch.where(operation == _NUMBER["posterize"], value.round(), value)
+    value = torch.where(enhances, 1 + sign * value, value)
+    return torch.where(moves, sign * value, value)
+
+
+def _signs(count: int, generator: Generator) -> Tensor:
+    return torch.randint(0, 2, (count,), generator=generator) * 2.0 - 1.0
+
+
+@dataclass(frozen=True)
+class AutoAugment:
+    """AutoAugment's CIFAR-10 policy: one of 25 sub-policies per image, two operations each.
+
+    Each operation is applied with its own probability, at its own level of ten. Blends, shears and
+    translations go either way with equal probability; pixels from outside are grey (128).
+
+    Shape: uint8 ``(B, C, H, W)`` to the same.
+
+    Reference: Cubuk et al., AutoAugment, CVPR 2019.
+    """
+
+    def draw(self, count: int, generator: Generator) -> tuple[Draw, Draw]:
+        """Draw the choices for ``count`` images: two rounds."""
+        policy = torch.randint(0, len(CIFAR10_POLICY), (count,), generator=generator)
+        rounds = []
+        for place in range(2):
+            column = [pair[place] for pair in CIFAR10_POLICY]
+            operation = torch.tensor([_NUMBER[name] for name, _, _ in column])[policy]
+            probability = torch.tensor([p for _, p, _ in column])[policy]
+            level = torch.tensor([level for _, _, level in column])[policy]
+            magnitude = _magnitudes(operation, level / 9, _signs(count, generator))
+            skipped = torch.rand(count, generator=generator) >= probability
+            rounds.append(Draw(operation.masked_fill(skipped, -1), magnitude))
+        return rounds[0], rounds[1]
+
+    def __call__(self, images: Tensor, generator: Generator) -> Tensor:
+        """Draw for each image and return the changed images."""
+        for operation, magnitude in self.draw(len(images), generator):
+            images = apply(images, _NAMES, operation, magnitude)
+        return images
+
+
+@dataclass(frozen=True)
+class RandAugment:
+    """Two operations per image out of 15, at levels 1 to 9 out of ten, each applied half the time.
+
+    The 14 operations of AutoAugment and a grey cut-out of up to a fifth of the shorter side.
+    Rotations, too, go either way. These are the draws of the ``randaugment`` package (version
+    1.0.2) that Jo-SNC and CA2C use on large images.
+
+    Shape: uint8 ``(B, C, H, W)`` to the same.
+    """
+
+    def draw(self, count: int, generator: Generator) -> tuple[Draw, Draw]:
+        """Draw the choices for ``count`` images; operation 14 is the cut-out."""
+        rounds = []
+        for _ in range(2):
+            operation = torch.randint(0, len(_NAMES) + 1, (count,), generator=generator)
+            part = torch.randint(1, 10, (count,), generator=generator) / 10
+            sign = _signs(count, generator)
+            magnitude = _magnitudes(operation.clamp(max=len(_NAMES) - 1), part, sign)
+            turns = operation == _NUMBER["rotate"]
+            magnitude = torch.where(turns, sign * magnitude, magnitude)
+            magnitude = torch.where(operation == len(_NAMES), 0.2 * part, magnitude)
+            skipped = torch.rand(count, generator=generator) >= 0.5
+            rounds.append(Draw(operation.masked_fill(skipped, -1), magnitude))
+        return rounds[0], rounds[1]
+
+    def __call__(self, images: Tensor, generator: Generator) -> Tensor:
+        """Draw for each image and return the changed images."""
+        shorter = min(images.shape[-2:])
+        grey = (GREY,) * images.shape[1]
+        for operation, magnitude in self.draw(len(images), generator):
+            covered = operation == len(_NAMES)
+            images = apply(images, _NAMES, operation.masked_fill(covered, -1), magnitude)
+            places = torch.rand(2, len(images), generator=generator)
+            images = erase_squares(images, places, covered * magnitude * shorter, grey)
+        return images
+
+
+@dataclass(frozen=True)
+class ColourJitter:
+    """Change brightness, contrast, saturation and hue, in an order drawn per image.
+
+    Args:
+        strength: The first three are multiplied by a factor from ``1 - strength`` to ``1 +
+            strength``.
+        hue: The hue is turned by at most this part of the circle, either way.
+    """
+
+    strength: float = 0.4
+    hue: float = 0.2
+
+    def __call__(self, images: Tensor, generator: Generator) -> Tensor:
+        """Draw for each image and return the changed images."""
+        names = ("brightness", "contrast", "colour", "hue")
+        order = torch.rand(len(images), 4, generator=generator).argsort(1)
+        factors = torch.rand(len(images), 4, generator=generator) * 2 - 1
+        factors = torch.cat([1 + self.strength * factors[:, :3], self.hue * factors[:, 3:]], dim=1)
+        for chosen in order.unbind(1):
+            magnitude = factors.gather(1, chosen[:, None]).squeeze(1)
+            images = apply(images, names, chosen, magnitude)
+        return images
+
+
+@dataclass(frozen=True)
+class RandomRotation:
+    """Rotate each image by an angle drawn uniformly, nearest neighbour, black outside.
+
+    Args:
+        degrees: The largest angle, either way.
+    """
+
+    degrees: float = 20.0
+
+    def __call__(self, images: Tensor, generator: Generator) -> Tensor:
+        """Draw for each image and return the changed images."""
+        angles = (torch.rand(len(images), generator=generator) * 2 - 1) * self.degrees
+        return rotate(images, angles, fill=0)

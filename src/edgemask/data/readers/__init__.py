@@ -1,0 +1,1 @@
+"""Readers: one dataset or file format a file, each a function that returns a ``DataBundle``."""

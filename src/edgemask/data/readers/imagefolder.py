@@ -1,0 +1,93 @@
+"""Your own images in a folder: one sub-folder a class."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from edgemask.data.bundle import DataBundle
+from edgemask.data.images import EXTENSIONS, OnBroken
+from edgemask.data.readers._own import Listing, bundle_of_files
+from edgemask.errors import DataError
+
+__all__ = ["imagefolder"]
+
+_TRAIN = "train"
+_TESTS = ("test", "val", "valid", "validation")
+
+
+def imagefolder(
+    path: str | Path,
+    *,
+    size: int | None = None,
+    test_fraction: float = 0.2,
+    seed: int = 0,
+    clean: bool = False,
+    on_broken: OnBroken = "error",
+) -> DataBundle:
+    """Images in a folder with a sub-folder a class, or with ``train/`` and ``test/`` of that form.
+
+    Instead of ``test/``, or as a second test set, there may be ``val/``; without either, a part of
+    each class is held out.
+
+    Args:
+        path: The folder.
+        size: Height and width to bring images to; 224, or that of small square images, otherwise.
+        test_fraction: The part of each class to hold out when there is no test folder.
+        seed: Which samples are held out.
+        clean: Whether the folder of an image is known to be its true class.
+        on_broken: ``error`` stops at a file that is no image; ``skip`` checks all files first and
+            leaves such files out, with a warning.
+    """
+    root = Path(path)
+    if not root.is_dir():
+        raise DataError(f"{root}: there is no such folder")
+    folders = {_TRAIN: root}
+    if (root / _TRAIN).is_dir():
+        folders = {part: root / part for part in (_TRAIN, *_TESTS) if (root / part).is_dir()}
+    names = _classes(folders[_TRAIN])
+    parts = {part: _listing(folder, names) for part, folder in folders.items()}
+    return bundle_of_files(
+        root.resolve().name,
+        root,
+        parts,
+        names,
+        size=size,
+        test_fraction=test_fraction,
+        seed=seed,
+        clean=clean,
+        on_broken=on_broken,
+    )
+
+
+def _classes(folder: Path) -> tuple[str, ...]:
+    names = tuple(sorted(
+        entry.name for entry in folder.iterdir()
+        if entry.is_dir() and not entry.name.startswith(".")
+    ))  # fmt: skip
+    if len(names) < 2:
+        raise DataError(
+            f"{folder}: expected a sub-folder for each of at least two classes, found {len(names)}"
+        )
+    return names
+
+
+def _listing(folder: Path, names: tuple[str, ...]) -> Listing:
+    unknown = sorted(set(_classes(folder)) - set(names))
+    if unknown:
+        raise DataError(
+            f"{folder}: the class folder {unknown[0]!r} is not among the training classes"
+        )
+    paths: list[Path] = []
+    labels: list[int] = []
+    for number, name in enumerate(names):
+        found = sorted(
+            file for file in (folder / name).rglob("*")
+            if file.suffix.lower() in EXTENSIONS and not file.name.startswith(".")
+        )  # fmt: skip
+        paths += found
+        labels += [number] * len(found)
+    if not paths:
+        raise DataError(f"{folder}: there are no image files ({', '.join(sorted(EXTENSIONS))})")
+    return paths, np.array(labels, dtype=np.int64)

@@ -1,0 +1,71 @@
+"""Your own arrays in one ``.npz`` file."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import numpy as np
+
+from edgemask.data.bundle import DataBundle, from_arrays
+from edgemask.errors import DataError
+
+__all__ = ["npz"]
+
+_ARRAYS = ("x", "y", "x_test", "y_test", "y_clean", "class_names")
+
+
+def npz(
+    path: str | Path,
+    *,
+    test_fraction: float = 0.2,
+    seed: int = 0,
+    clean: bool = False,
+    recipe: str | None = None,
+) -> DataBundle:
+    """Arrays ``x`` and ``y`` of an ``.npz`` file: images or tabular features.
+
+    Also read, where present: ``x_test`` and ``y_test``, ``y_clean`` (the true labels, for
+    evaluation) and ``class_names``. Pickled objects inside the file are refused.
+
+    Args:
+        path: The file.
+        test_fraction: The part of each class to hold out when the file has no ``x_test``.
+        seed: Which samples are held out.
+        clean: Whether ``y`` is known to be right.
+        recipe: An entry of ``views.RECIPES``; chosen by the kind of data otherwise.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise DataError(f"{path}: there is no such file")
+    arrays = {}
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            if not isinstance(file, np.lib.npyio.NpzFile):
+                raise DataError(f"{path}: is a single array; save x and y with numpy.savez")
+            for key in file.files:
+                arrays[key] = file[key]
+    except (OSError, ValueError, zipfile.BadZipFile, EOFError) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"{path}: cannot be read as an .npz of plain arrays ({error})") from error
+    unknown = sorted(set(arrays) - set(_ARRAYS))
+    if unknown or not {"x", "y"} <= set(arrays):
+        raise DataError(
+            f"{path}: holds the arrays {sorted(arrays)}; expected x and y, "
+            f"and of the others only {', '.join(_ARRAYS[2:])}"
+        )
+    names = arrays.get("class_names")
+    return from_arrays(
+        arrays["x"],
+        arrays["y"],
+        x_test=arrays.get("x_test"),
+        y_test=arrays.get("y_test"),
+        y_clean=arrays.get("y_clean"),
+        class_names=None if names is None else [str(entry) for entry in names],
+        test_fraction=test_fraction,
+        seed=seed,
+        clean=clean,
+        recipe=recipe,
+        name=path.stem,
+    )

@@ -1,0 +1,203 @@
+"""Where samples are kept: one tensor, image files, or any map-style dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Generator, Tensor
+
+from edgemask.errors import DataError
+
+if TYPE_CHECKING:
+    from edgemask.data.views import Augment
+
+__all__ = [
+    "DatasetSplit",
+    "FileSplit",
+    "Split",
+    "TensorSplit",
+    "relative_name",
+    "stratified_holdout",
+]
+
+Labels = NDArray[np.int64]
+
+
+class Split(Protocol):
+    """Samples with their given labels.
+
+    Attributes:
+        labels: ``(N,)`` int64, as they came with the data: clean or noisy.
+        names: What to call each sample (a file path), where it has a name.
+    """
+
+    labels: Labels
+    names: Sequence[str] | None
+
+    def __len__(self) -> int: ...
+
+    def views(
+        self, index: Tensor, augments: Sequence[Augment], generators: Sequence[Generator]
+    ) -> tuple[Tensor, ...]:
+        """Return one float tensor per augmentation for the samples at ``index``."""
+        ...
+
+    def raw(self, index: Tensor) -> Tensor:
+        """Return the samples as stored: uint8 ``(B, C, H, W)`` or float ``(B, ...)``."""
+        ...
+
+
+class TensorSplit:
+    """Samples in memory: images as uint8 ``(N, C, H, W)`` or features as float32 ``(N, D)``."""
+
+    def __init__(self, data: Tensor, labels: Labels, names: Sequence[str] | None = None):
+        if len(data) != len(labels):
+            raise DataError(f"{len(data)} samples but {len(labels)} labels")
+        images = data.dtype == torch.uint8 and data.ndim == 4
+        if not images and not data.is_floating_point():
+            raise DataError(
+                f"samples must be uint8 images (N, C, H, W) or float features, "
+                f"got {data.dtype} of shape {tuple(data.shape)}"
+            )
+        self.data = data.contiguous()
+        self.labels = np.asarray(labels, dtype=np.int64)
+        self.names = names
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def views(
+        self, index: Tensor, augments: Sequence[Augment], generators: Sequence[Generator]
+    ) -> tuple[Tensor, ...]:
+        """Return one view per augmentation."""
+        batch = self.data[index]
+        return tuple(a(batch, g) for a, g in zip(augments, generators, strict=True))
+
+    def raw(self, index: Tensor) -> Tensor:
+        """Return the samples as stored."""
+        return self.data[index]
+
+
+class FileSplit:
+    """Samples in image files, decoded when they are asked for.
+
+    Args:
+        paths: One file a sample.
+        labels: ``(N,)`` class numbers.
+        size: Height and width of the images that :meth:`raw` returns.
+        root: Names of samples are given relative to this folder.
+    """
+
+    def __init__(
+        self, paths: Sequence[Path], labels: Labels, *, size: int, root: Path | None = None
+    ):
+        if len(paths) != len(labels):
+            raise DataError(f"{len(paths)} files but {len(labels)} labels")
+        # Strings in one array: a million Path objects would be copied into every worker.
+        self._paths = np.array([str(path) for path in paths], dtype=np.str_)
+        self.labels = np.asarray(labels, dtype=np.int64)
+        self.size = size
+        self.names: Sequence[str] | None = [relative_name(path, root) for path in paths]
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def paths(self) -> list[Path]:
+        """The files, in the order of the samples."""
+        return [Path(path) for path in self._paths]
+
+    def views(
+        self, index: Tensor, augments: Sequence[Augment], generators: Sequence[Generator]
+    ) -> tuple[Tensor, ...]:
+        """Decode each file once and return one view per augmentation."""
+        from edgemask.data.images import read_image
+
+        images = [read_image(path) for path in self._paths[index.numpy()]]
+        return tuple(
+            a(torch.stack([a.fit(image, g) for image in images]), g)
+            for a, g in zip(augments, generators, strict=True)
+        )
+
+    def raw(self, index: Tensor) -> Tensor:
+        """Return the images as uint8, scaled and cut in the middle."""
+        from edgemask.data.images import Fit, read_image
+
+        fit, unused = Fit(self.size), torch.Generator()
+        images = [read_image(path) for path in self._paths[index.numpy()]]
+        return torch.stack([fit(image, unused) for image in images])
+
+
+class DatasetSplit:
+    """Samples of any map-style dataset whose items start with ``(sample, label, ...)``.
+
+    A float sample is taken as it is: the dataset's own transform has made the view, and each
+    view asks the dataset anew. While it is asked, the global generators of torch, numpy and
+    Python are seeded from the loader's stream and put back afterwards, so that random transforms
+    are reproducible. A uint8 tensor ``(C, H, W)`` goes through the views of the bundle.
+    """
+
+    def __init__(self, dataset: Any, labels: Labels):
+        if len(dataset) != len(labels):
+            raise DataError(f"{len(dataset)} samples but {len(labels)} labels")
+        self.dataset = dataset
+        self.labels = np.asarray(labels, dtype=np.int64)
+        self.names: Sequence[str] | None = None
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def views(
+        self, index: Tensor, augments: Sequence[Augment], generators: Sequence[Generator]
+    ) -> tuple[Tensor, ...]:
+        """Ask the dataset once per augmentation and return the views."""
+        return tuple(a(self._read(index, g), g) for a, g in zip(augments, generators, strict=True))
+
+    def raw(self, index: Tensor) -> Tensor:
+        """Return the samples as the dataset gives them."""
+        return self._read(index, torch.Generator().manual_seed(0))
+
+    def _read(self, index: Tensor, generator: Generator) -> Tensor:
+        from edgemask.data._random import seeded_globals
+
+        with seeded_globals(generator):
+            return torch.stack([torch.as_tensor(self.dataset[int(i)][0]) for i in index])
+
+
+def stratified_holdout(labels: Labels, fraction: float, *, seed: int = 0) -> tuple[Labels, Labels]:
+    """Divide positions into (kept, held out), each class in the same proportion.
+
+    A class with at least two samples keeps one and holds out at least one.
+
+    Args:
+        labels: ``(N,)`` class numbers.
+        fraction: The part of each class to hold out, in (0, 1).
+        seed: Which of the possible divisions.
+
+    Example:
+        >>> kept, held = stratified_holdout(np.array([0, 0, 0, 0, 1, 1]), 0.5)
+        >>> len(kept), sorted(np.array([0, 0, 0, 0, 1, 1])[held].tolist())
+        (3, [0, 0, 1])
+    """
+    from edgemask.data._random import numpy_stream
+
+    if not 0.0 < fraction < 1.0:
+        raise DataError(f"the held-out fraction must lie between 0 and 1, got {fraction!r}")
+    held: list[Labels] = []
+    for label in np.unique(labels):
+        members = np.flatnonzero(labels == label)
+        if len(members) > 1:
+            count = min(max(round(fraction * len(members)), 1), len(members) - 1)
+            held.append(numpy_stream(seed, int(label)).permutation(members)[:count])
+    chosen = np.sort(np.concatenate(held)) if held else np.empty(0, dtype=np.int64)
+    return np.setdiff1d(np.arange(len(labels)), chosen), chosen
+
+
+def relative_name(path: Path, root: Path | None) -> str:
+    """Return the path below ``root``, or the whole path where it is not there."""
+    return path.relative_to(root).as_posix() if root and path.is_relative_to(root) else str(path)

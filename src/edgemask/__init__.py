@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from edgemask import _compat
 
 if TYPE_CHECKING:
+    from edgemask import data as data
     from edgemask import heads as heads
     from edgemask import losses as losses
     from edgemask import models as models
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_ROOMS = frozenset({"heads", "losses", "models", "noise"})
+_ROOMS = frozenset({"data", "heads", "losses", "models", "noise"})
 _NAMES = {
     "KANLinear": "heads",
     "SEMLinear": "heads",

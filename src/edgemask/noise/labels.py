@@ -11,7 +11,6 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -88,7 +87,7 @@ class NoisyLabels:
         self.noisy.setflags(write=False)
         if self.seed is not None:
             put("seed", as_seed(self.seed))
-        put("details", MappingProxyType(json.loads(json.dumps(dict(self.details)))))
+        put("details", json.loads(json.dumps(dict(self.details))))
         put("realised_rate", None)
         put("transition", None)
         if self.clean is not None:

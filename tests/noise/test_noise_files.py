@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import tarfile
 from pathlib import Path
 
 import numpy as np
@@ -144,12 +145,15 @@ def test_a_malicious_torch_file_runs_nothing(zipped, tmp_path):
     assert proof.exists()
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # TorchScript is on its way out
 def test_malicious_arrays_and_programs_are_refused(tmp_path):
     proof = tmp_path / "executed"
     np.save(tmp_path / "evil.npy", np.array([Evil(proof)], dtype=object), allow_pickle=True)
     (tmp_path / "raw.pt").write_bytes(pickle.dumps(Evil(proof)))
     torch.jit.save(torch.jit.script(torch.nn.Linear(1, 1)), tmp_path / "script.pt")
-    for name in ("evil.npy", "raw.pt", "script.pt"):
+    with tarfile.open(tmp_path / "tar.pt", "w") as archive:
+        archive.add(tmp_path / "raw.pt", "storages")
+    for name in ("evil.npy", "raw.pt", "script.pt", "tar.pt"):
         with pytest.raises(DataError, match=name):
             noise.from_file(TRUE, tmp_path / name, 3)
     assert not proof.exists()

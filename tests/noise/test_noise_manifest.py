@@ -145,7 +145,7 @@ def test_truncated_file(made, tmp_path, keep):
     path = made.save(tmp_path / "noise.npz")
     content = path.read_bytes()
     path.write_bytes(content[: keep if isinstance(keep, int) else int(keep * len(content))])
-    with pytest.raises(DataError, match="noise.npz"):
+    with pytest.raises(DataError, match=r"noise\.npz"):
         NoisyLabels.load(path)
 
 

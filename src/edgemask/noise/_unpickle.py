@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import pickle
+import tarfile
 import zipfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -64,22 +65,20 @@ def load_torch(path: Path) -> Any:
 
     guarded = SimpleNamespace(__name__="edgemask", Unpickler=Unpickler, load=load)
     try:
-        program = _is_program(path)
-        content = (
-            None
-            if program
-            else torch.load(path, map_location="cpu", weights_only=False, pickle_module=guarded)
+        foreign = _is_foreign(path)
+        content = foreign or torch.load(
+            path, map_location="cpu", weights_only=False, pickle_module=guarded
         )
     except Exception as error:  # a broken pickle can raise anything
         raise DataError(f"{path} was not read: {error}") from error
-    if program:
-        raise DataError(f"{path} holds a program (TorchScript), not labels")
+    if foreign:
+        raise DataError(f"{path} is a tar archive or a program (TorchScript), not labels")
     return content
 
 
-def _is_program(path: Path) -> bool:
-    """Say whether torch would take the file for TorchScript, which it reads on another way."""
+def _is_foreign(path: Path) -> bool:
+    """Say whether torch would read the file by other ways than the guarded one."""
     if not zipfile.is_zipfile(path):
-        return False
+        return tarfile.is_tarfile(path)
     with zipfile.ZipFile(path) as archive:
         return any(name.endswith("constants.pkl") for name in archive.namelist())

@@ -53,8 +53,7 @@ class TruncatedGCELoss(Loss):
     Without ``num_samples`` each batch decides for itself: below k the loss is the constant
     GCE(k) and has no gradient. With ``num_samples`` the decision is kept for every sample (the
     pruning of the paper's alternating scheme): all samples count until :meth:`prune` is called,
-    which the paper does every ten epochs after a warm-up of forty, with predictions of the best
-    model so far.
+    with the predictions of the best model so far, every few epochs after a warm-up.
 
     Args:
         q: Exponent, in (0, 1].

@@ -1,4 +1,4 @@
-"""Label distributional robust loss (LDR)."""
+"""Label distributionally robust loss (LDR)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def ldr(
 
 
 class LDRLoss(Loss):
-    """Label distributional robust loss (LDR), on positive scores instead of probabilities.
+    """Label distributionally robust loss (LDR), on positive scores instead of probabilities.
 
     Args:
         margin: Margin c by which the label's score should lead.

@@ -265,11 +265,13 @@ def _defaults(name: str, dataset: str | None, num_classes: int | None, noise: No
     )
 
 
-def published() -> Iterator[Preset]:
-    """Yield every published entry, in the order of the sources' tables."""
+def published() -> Iterator[tuple[str, str, Preset]]:
+    """Yield every entry: source, kind of noise ("any" where it is not told apart), settings."""
     for place, table in PARAMETERS.items():
         for name, rows in table.items():
             for key, row in rows.items():
                 dataset, _, kind = key.partition("/")
                 noise: Noise = "asymmetric" if kind else "symmetric"
-                yield _compose(name, dataset, dataset, place, row, noise)
+                told_apart = kind or f"{dataset}/asymmetric" in rows
+                entry = _compose(name, dataset, dataset, place, row, noise)
+                yield place, noise if told_apart else "any", entry

@@ -1,0 +1,175 @@
+"""Write the generated parts of these pages anew, from the registries of the package.
+
+A page marks such a part with two lines and says by name what belongs between them:
+
+    <!-- generated:NAME -->
+    <!-- /generated -->
+
+A room adds a part with a function that returns Markdown and one line in ``GENERATORS``. Run
+``python docs/generate.py`` after a change (``--check`` only says whether the pages are up to date).
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+PAGES = Path(__file__).parent
+MARKED = re.compile(r"<!-- generated:([\w-]+) -->\n.*?<!-- /generated -->", re.DOTALL)
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Return a Markdown table; pipes inside cells are escaped."""
+    lines = [header, ["---"] * len(header), *rows]
+    cells = [[str(cell).replace("|", "\\|") for cell in line] for line in lines]
+    return "\n".join(f"| {' | '.join(line)} |" for line in cells)
+
+
+def docstring(entry: object) -> tuple[str, dict[str, str]]:
+    """Return the text of a Google docstring before its sections, and its arguments by name."""
+    text, _, rest = (inspect.getdoc(entry) or "").partition("\nArgs:\n")
+    arguments: dict[str, str] = {}
+    name = ""
+    for line in rest.splitlines():
+        if line and not line.startswith(" "):
+            break
+        start = re.match(r"    (\w+): (.*)", line)
+        if start:
+            name, arguments[start[1]] = start[1], start[2]
+        elif line.strip():
+            arguments[name] += " " + line.strip()
+    body = re.split(r"\n\n(?:Attributes|Example|Shape|Reference):", text.strip())[0]
+    return plain(body), {key: plain(value) for key, value in arguments.items()}
+
+
+def plain(text: str) -> str:
+    """Turn the reStructuredText of docstrings into Markdown."""
+    return re.sub(r":\w+:`~?([\w.]+)`", r"`\1`", text).replace("``", "`")
+
+
+def yes(flag: bool) -> str:
+    """Return yes or no."""
+    return "yes" if flag else "no"
+
+
+def loss_table() -> str:
+    """Every loss in a line."""
+    from edgemask.losses import LOSSES
+
+    names: dict[type, list[str]] = {}
+    for name, entry in LOSSES.items():
+        names.setdefault(entry, []).append(name)
+    summaries = LOSSES.summaries()
+    return table(
+        ["name", "loss", "symmetric", "bounded", "needs `index`"],
+        [
+            [
+                ", ".join(f"`{name}`" for name in own),
+                summaries[own[0]].rstrip("."),
+                yes(entry.symmetric),
+                yes(entry.bounded),
+                yes(entry.needs_index),
+            ]
+            for entry, own in names.items()
+        ],
+    )
+
+
+def loss_cards() -> str:
+    """A card a loss: paper, formula, arguments, defaults."""
+    from edgemask.losses import LOSSES
+    from edgemask.losses.build import canonical
+
+    return "\n\n".join(
+        _loss_card(name, entry) for name, entry in LOSSES.items() if canonical(name) == name
+    )
+
+
+def _loss_card(name: str, entry: type) -> str:
+    text, arguments = docstring(entry)
+    rows = []
+    for key, parameter in inspect.signature(entry).parameters.items():
+        required = parameter.default is inspect.Parameter.empty
+        default = "required" if required else f"`{parameter.default!r}`"
+        rows.append([f"`{key}`", default, arguments[key]])
+    facts = [
+        f"- Loss of a sample: `{entry.equation}`",
+        f"- Paper: {entry.reference}",
+        f"- Symmetric: {yes(entry.symmetric)}; bounded: {yes(entry.bounded)}",
+    ]
+    arguments_table = table(["argument", "default", "meaning"], rows)
+    heading = f"### `{name}`: {entry.__name__}"
+    return "\n\n".join([heading, text, "\n".join(facts), arguments_table])
+
+
+def loss_presets() -> str:
+    """Every published entry in a line."""
+    from edgemask.losses.presets import published
+
+    return table(
+        ["source", "loss", "dataset", "noise", "arguments", "L1", "L2", "lr", "epochs"],
+        [
+            [
+                source,
+                f"`{entry.loss}`",
+                entry.dataset,
+                noise,
+                ", ".join(f"{key}={value:g}" for key, value in entry.params.items()) or "none",
+                f"{entry.l1:g}",
+                f"{entry.weight_decay:g}",
+                f"{entry.lr:g}",
+                entry.epochs,
+            ]
+            for source, noise, entry in published()
+        ],
+    )
+
+
+GENERATORS: dict[str, Callable[[], str]] = {
+    "loss-table": loss_table,
+    "loss-cards": loss_cards,
+    "loss-presets": loss_presets,
+}
+
+
+def render(page: str) -> str:
+    """Return a page with its generated parts written anew."""
+
+    def fill(match: re.Match[str]) -> str:
+        name = match[1]
+        if name not in GENERATORS:
+            raise KeyError(f"no generator {name!r}; known: {', '.join(GENERATORS)}")
+        return f"<!-- generated:{name} -->\n{GENERATORS[name]()}\n<!-- /generated -->"
+
+    return MARKED.sub(fill, page)
+
+
+def stale(pages: Path = PAGES) -> dict[Path, str]:
+    """Return the pages that are out of date, with what they should hold."""
+    found = {}
+    for path in sorted(pages.rglob("*.md")):
+        text = path.read_text(encoding="utf-8")
+        new = render(text)
+        if new != text:
+            found[path] = new
+    return found
+
+
+def main() -> int:
+    """Write the pages, or check them."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if out of date")
+    arguments = parser.parse_args()
+    for path, text in (pages := stale()).items():
+        print(f"{path}: {'out of date' if arguments.check else 'written'}")
+        if not arguments.check:
+            path.write_text(text, encoding="utf-8")
+    return int(arguments.check and bool(pages))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -145,6 +145,15 @@ class TestFeatureMaps:
             create(name, 5, input_shape=(64,))
 
 
+@pytest.mark.parametrize("name", ["cnn8", "cnn7-mlp", "cnn9", "preact-resnet18", "mlp"])
+def test_compiles_in_one_graph(name: str) -> None:
+    torch._dynamo.reset()
+    model = warmed(name)
+    compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
+    x = batch_for(name)
+    torch.testing.assert_close(compiled(x), model(x))
+
+
 @pytest.mark.parametrize(
     ("name", "smallest"), [("cnn8", 8), ("cnn7", 8), ("cnn9", 28), ("small-cnn", 4)]
 )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -49,6 +51,7 @@ def test_small_cnn_has_256_features() -> None:
         ({"name": "cnn7", "hidden": 3}, r"'cnn7' has no option 'hidden'; it takes none"),
         ({"hidden": -1}, r"hidden must be .* got -1"),
         ({"width": 0}, r"width must be a positive factor, got 0"),
+        ({"width": float("inf")}, r"width must be a positive factor, got inf"),
         ({"width": float("nan")}, r"width must be a positive factor, got nan"),
         ({"num_classes": 0}, r"num_classes must be at least 1, got 0"),
         ({"pretrained": True}, r"no published weights for 'cnn8'"),
@@ -181,3 +184,14 @@ class TestWeights:
         with pytest.raises(UserError, match="cannot be read"):
             create("cnn8", 10, pretrained=path)
         assert not mark.exists()
+
+
+def test_import_needs_torch_and_numpy_only() -> None:
+    """In a fresh interpreter, the room brings in none of the optional packages."""
+    code = (
+        "import sys, edgemask.models; "
+        "print([m for m in ('timm', 'transformers', 'torchvision', 'safetensors', 'sklearn') "
+        "if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
@@ -122,7 +123,7 @@ def scaled(channels: int, width: float) -> int:
         >>> scaled(64, 0.25), scaled(196, 0.5), scaled(16, 0.25)
         (16, 98, 8)
     """
-    if not width > 0:
+    if not 0 < width < math.inf:
         raise UserError(f"width must be a positive factor, got {width!r}")
     return max(min(channels, 8), int(channels * width + 0.5))
 

@@ -28,11 +28,12 @@ class CNN7(ConvNet):
         Co-Regularization", CVPR 2020.
     """
 
+    channels = ((64, 64), (128, 128), (196, 16))
+
     def __init__(
         self, num_classes: int, *, input_shape: Sequence[int] = (3, 32, 32), width: float = 1.0
     ):
-        channels = ((64, 64), (128, 128), (196, 16))
-        super().__init__(num_classes, input_shape=input_shape, width=width, channels=channels)
+        super().__init__(num_classes, input_shape=input_shape, width=width)
 
 
 class CNN7MLP(CNN7):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from edgemask.models.convnet import ConvNet
 from edgemask.models.init import kaiming_and_xavier
@@ -28,6 +29,8 @@ class CNN8(ConvNet):
         X. Ma et al., "Normalized Loss Functions for Deep Learning with Noisy Labels", ICML 2020.
     """
 
+    channels: ClassVar[Sequence[Sequence[int]]] = ((64, 64), (128, 128), (196, 196))
+
     def __init__(
         self,
         num_classes: int,
@@ -36,14 +39,11 @@ class CNN8(ConvNet):
         width: float = 1.0,
         hidden: int = 256,
     ):
-        channels = ((64, 64), (128, 128), (196, 196))
-        super().__init__(
-            num_classes, input_shape=input_shape, width=width, channels=channels, hidden=hidden
-        )
+        super().__init__(num_classes, input_shape=input_shape, width=width, hidden=hidden)
         kaiming_and_xavier(self)
 
 
-class CNN8MNIST(ConvNet):
+class CNN8MNIST(CNN8):
     """4-layer CNN of APL, ALF, ANL and JAL for MNIST: convolutions of 32 and 64, hidden 128.
 
     422,090 parameters for ten classes of 28x28 grey images. Initialised like :class:`CNN8`.
@@ -55,6 +55,8 @@ class CNN8MNIST(ConvNet):
         hidden: Features before the head; ``width`` leaves them alone.
     """
 
+    channels = ((32,), (64,))
+
     def __init__(
         self,
         num_classes: int,
@@ -63,11 +65,4 @@ class CNN8MNIST(ConvNet):
         width: float = 1.0,
         hidden: int = 128,
     ):
-        super().__init__(
-            num_classes,
-            input_shape=input_shape,
-            width=width,
-            channels=((32,), (64,)),
-            hidden=hidden,
-        )
-        kaiming_and_xavier(self)
+        super().__init__(num_classes, input_shape=input_shape, width=width, hidden=hidden)

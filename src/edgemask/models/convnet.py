@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -42,11 +43,11 @@ class ConvNet(Backbone):
         num_classes: Number of classes.
         input_shape: Shape of one image; the flattened size follows from it.
         width: Factor on all channel counts.
-        channels: Channel counts of each block's convolutions.
         hidden: Width of a hidden layer after flattening, not scaled by ``width``; 0 for none.
     """
 
     pooling = "flatten"
+    channels: ClassVar[Sequence[Sequence[int]]]  # of each block's convolutions, at width 1
 
     def __init__(
         self,
@@ -54,19 +55,18 @@ class ConvNet(Backbone):
         *,
         input_shape: Sequence[int],
         width: float,
-        channels: Sequence[Sequence[int]],
         hidden: int = 0,
     ):
         super().__init__(num_classes, input_shape=input_shape)
         if hidden < 0:
             raise UserError(f"hidden must be a number of features, or 0 for none; got {hidden}")
-        shrink = 2 ** len(channels)
+        shrink = 2 ** len(self.channels)
         before = check_image_shape(type(self).__name__, input_shape, minimum=shrink)
-        self._blocks = [f"block{i}" for i in range(1, len(channels) + 1)]
-        for name, block_channels in zip(self._blocks, channels, strict=True):
-            block_channels = [scaled(count, width) for count in block_channels]
-            self.add_module(name, conv_block(before, block_channels))
-            before = block_channels[-1]
+        self._blocks = [f"block{i}" for i in range(1, len(self.channels) + 1)]
+        for name, block in zip(self._blocks, self.channels, strict=True):
+            channels = [scaled(count, width) for count in block]
+            self.add_module(name, conv_block(before, channels))
+            before = channels[-1]
         self.last_block = self._blocks[-1]
         flat = before * (self.input_shape[1] // shrink) * (self.input_shape[2] // shrink)
         self.hidden = hidden_layer(flat, hidden) if hidden else nn.Identity()

@@ -10,13 +10,14 @@ from torch import Tensor, nn
 
 from edgemask.errors import UserError
 from edgemask.models.base import Backbone, scaled
-from edgemask.models.convnet import ConvNet, hidden_layer
+from edgemask.models.cnn8 import CNN8
+from edgemask.models.convnet import hidden_layer
 from edgemask.models.init import kaiming_and_xavier
 
 __all__ = ["MLP", "SmallCNN"]
 
 
-class SmallCNN(ConvNet):
+class SmallCNN(CNN8):
     """Narrow CNN for digits: four convolutions and 256 features before the head.
 
     The 8-layer CNN in small: convolutions of 16, 16 (``block1``) and 32, 32 (``block2``) channels,
@@ -29,6 +30,8 @@ class SmallCNN(ConvNet):
         hidden: Features before the head; ``width`` leaves them alone.
     """
 
+    channels = ((16, 16), (32, 32))
+
     def __init__(
         self,
         num_classes: int,
@@ -37,14 +40,7 @@ class SmallCNN(ConvNet):
         width: float = 1.0,
         hidden: int = 256,
     ):
-        super().__init__(
-            num_classes,
-            input_shape=input_shape,
-            width=width,
-            channels=((16, 16), (32, 32)),
-            hidden=hidden,
-        )
-        kaiming_and_xavier(self)
+        super().__init__(num_classes, input_shape=input_shape, width=width, hidden=hidden)
 
 
 class MLP(Backbone):

@@ -260,6 +260,7 @@ def test_mistakes_are_named() -> None:
         ("ldr", {"temperature": 0.0}),
         ("ce+lc", {"delta": 0.0}),
         ("tgce", {"k": 1.0}),
+        ("tgce", {"num_samples": None, "pruned": True}),
         ("elr", {"beta": 1.0, "num_samples": 1, "num_classes": 2}),
         ("elr", {"num_samples": 0, "num_classes": 2}),
         ("sop", {"num_samples": 1, "num_classes": 1}),

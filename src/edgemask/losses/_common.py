@@ -18,6 +18,7 @@ __all__ = [
     "expected",
     "prepare",
     "require",
+    "widen",
 ]
 
 
@@ -33,31 +34,31 @@ def prepare(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     Half precision is raised to float32; float32 and float64 stay. Hard targets come back as int64
     of shape (B,), soft ones as (B, C) in the precision of the log-probabilities.
     """
+    logits = widen(logits)
+    return F.log_softmax(logits, dim=1), _check_target(target, logits)
+
+
+def widen(logits: Tensor) -> Tensor:
+    """Check logits and return them in float32 at least."""
     if logits.ndim != 2 or logits.shape[1] < 2:
         raise ValueError(
             f"logits of shape {tuple(logits.shape)}: expected (batch, classes), at least 2 classes"
         )
     if not logits.is_floating_point():
         raise TypeError(f"logits of dtype {logits.dtype}: expected a floating type")
-    if logits.dtype in (torch.float16, torch.bfloat16):
-        logits = logits.float()
-    return F.log_softmax(logits, dim=1), _check_target(target, logits)
+    return logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
 
 
 def _check_target(target: Tensor, logits: Tensor) -> Tensor:
     batch, classes = logits.shape
-    if target.is_floating_point():
-        if target.shape != logits.shape:
-            raise ValueError(
-                f"soft targets of shape {tuple(target.shape)}: expected {(batch, classes)}, one "
-                "probability a class (hard targets are integers of shape (batch,))"
-            )
-        return target.to(logits.dtype)
     if target.dtype == torch.bool or target.is_complex():
         raise TypeError(f"target of dtype {target.dtype}: expected integer labels or soft targets")
-    if target.shape != (batch,):
+    if target.shape == logits.shape:
+        return target.to(logits.dtype)
+    if target.is_floating_point() or target.shape != (batch,):
         raise ValueError(
-            f"hard targets of shape {tuple(target.shape)}: expected {(batch,)}, one label a row"
+            f"target of dtype {target.dtype} and shape {tuple(target.shape)}: expected integer "
+            f"labels of shape {(batch,)}, or soft targets of shape {(batch, classes)}"
         )
     target = target.long()
     # On an accelerator this look at the values would make every step wait for the device.

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from edgemask.losses._common import require
 from edgemask.losses.base import Reduction
-from edgemask.losses.bounded import mae, rce
+from edgemask.losses.bounded import check_rce, mae, rce
 from edgemask.losses.pair import NCEPair, NFLPair
 
 __all__ = ["NCEMAELoss", "NCERCELoss", "NFLMAELoss", "NFLRCELoss"]
@@ -59,8 +58,7 @@ class NCERCELoss(NCEPair):
         reduction: Reduction = "mean",
     ):
         super().__init__(alpha, beta, reduction=reduction)
-        require(0.0 <= min_prob < 1.0, "min_prob", min_prob, "a probability below 1")
-        require(0.0 < min_target < 1.0, "min_target", min_target, "a number between 0 and 1")
+        check_rce(min_prob, min_target)
         self.min_prob = min_prob
         self.min_target = min_target
 
@@ -123,8 +121,7 @@ class NFLRCELoss(NFLPair):
         reduction: Reduction = "mean",
     ):
         super().__init__(alpha, beta, gamma=gamma, reduction=reduction)
-        require(0.0 <= min_prob < 1.0, "min_prob", min_prob, "a probability below 1")
-        require(0.0 < min_target < 1.0, "min_target", min_target, "a number between 0 and 1")
+        check_rce(min_prob, min_target)
         self.min_prob = min_prob
         self.min_target = min_target
 

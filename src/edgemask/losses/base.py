@@ -42,7 +42,7 @@ class Loss(nn.Module):
     reference: ClassVar[str] = ""
     symmetric: ClassVar[bool] = False
     bounded: ClassVar[bool] = False
-    needs_index: ClassVar[bool] = False
+    needs_index: bool = False
     settings: Preset | None = None
 
     def __init__(self, *, scale: float = 1.0, reduction: Reduction = "mean"):

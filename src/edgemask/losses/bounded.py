@@ -9,7 +9,7 @@ from edgemask.losses._common import as_distribution, clamp_log, expected, prepar
 from edgemask.losses.base import Loss, Reduction
 from edgemask.losses.cross_entropy import cross_entropy
 
-__all__ = ["MAELoss", "MSELoss", "RCELoss", "SCELoss", "mae", "mse", "rce", "sce"]
+__all__ = ["MAELoss", "MSELoss", "RCELoss", "SCELoss", "check_rce", "mae", "mse", "rce", "sce"]
 
 
 def mae(logits: Tensor, target: Tensor) -> Tensor:
@@ -44,6 +44,12 @@ def sce(
     """Return α·CE + β·RCE of every sample."""
     reverse = rce(logits, target, min_prob=min_prob, min_target=min_target)
     return alpha * cross_entropy(logits, target) + beta * reverse
+
+
+def check_rce(min_prob: float, min_target: float) -> None:
+    """Check the clips of the reverse cross entropy."""
+    require(0.0 <= min_prob < 1.0, "min_prob", min_prob, "a probability below 1")
+    require(0.0 < min_target < 1.0, "min_target", min_target, "a number between 0 and 1")
 
 
 class MAELoss(Loss):
@@ -108,8 +114,7 @@ class RCELoss(Loss):
         reduction: Reduction = "mean",
     ):
         super().__init__(scale=scale, reduction=reduction)
-        require(0.0 <= min_prob < 1.0, "min_prob", min_prob, "a probability below 1")
-        require(0.0 < min_target < 1.0, "min_target", min_target, "a number between 0 and 1")
+        check_rce(min_prob, min_target)
         self.min_prob = min_prob
         self.min_target = min_target
 
@@ -144,8 +149,7 @@ class SCELoss(Loss):
         reduction: Reduction = "mean",
     ):
         super().__init__(reduction=reduction)
-        require(0.0 <= min_prob < 1.0, "min_prob", min_prob, "a probability below 1")
-        require(0.0 < min_target < 1.0, "min_target", min_target, "a number between 0 and 1")
+        check_rce(min_prob, min_target)
         self.alpha = alpha
         self.beta = beta
         self.min_prob = min_prob

@@ -50,59 +50,66 @@ class GCELoss(Loss):
 class TruncatedGCELoss(Loss):
     """Truncated GCE: samples whose label is given a probability below k do not teach.
 
-    Without ``num_samples`` each batch decides for itself: below k the loss is the constant
-    GCE(k) and has no gradient. With ``num_samples`` the decision is kept for every sample (the
-    pruning of the paper's alternating scheme): all samples count until :meth:`prune` is called,
-    with the predictions of the best model so far, every few epochs after a warm-up.
+    Each batch decides for itself: below k the loss is the constant GCE(k) and has no gradient.
+    With ``pruned`` the decision is kept for every sample instead (the alternating scheme of the
+    paper): all samples count until :meth:`prune` is called, with the predictions of the best model
+    so far, every few epochs after a warm-up.
 
     Args:
         q: Exponent, in (0, 1].
         k: Probability below which a sample is left out.
-        num_samples: Size of the training set, for decisions that last; then ``index`` is needed.
+        pruned: Whether decisions are kept; then ``num_samples`` and ``index`` are needed.
+        num_samples: Size of the training set, for decisions that are kept.
         reduction: ``"mean"`` or ``"none"``.
     """
 
     equation = "(1 − max(p_y, k)^q)/q; pruned: (1 − p_y^q)/q if sample kept, else (1 − k^q)/q"
     reference = _REFERENCE
     bounded = True
-    kept: Tensor | None
+    kept: Tensor
 
     def __init__(
         self,
         q: float = 0.7,
         k: float = 0.5,
         *,
+        pruned: bool = False,
         num_samples: int | None = None,
         reduction: Reduction = "mean",
     ):
         super().__init__(reduction=reduction)
         require(0.0 < q <= 1.0, "q", q, "a number in (0, 1]")
         require(0.0 < k < 1.0, "k", k, "a probability between 0 and 1")
-        if num_samples is not None:
-            require(num_samples > 0, "num_samples", num_samples, "a positive size")
         self.q = q
         self.k = k
+        self.pruned = pruned
         self.num_samples = num_samples
-        kept = None if num_samples is None else torch.ones(num_samples, dtype=torch.bool)
-        self.register_buffer("kept", kept)
+        self.needs_index = pruned
+        if pruned:
+            size = num_samples or 0
+            require(size > 0, "num_samples", num_samples, "the size of the training set")
+            self.register_buffer("kept", torch.ones(size, dtype=torch.bool))
 
     def forward(self, logits: Tensor, target: Tensor, index: Tensor | None = None) -> Tensor:
         """Compute the loss of a batch; ``index`` is needed when decisions are kept."""
-        truncated = gce(logits, target, q=self.q, min_prob=self.k)
-        if self.kept is None or self.num_samples is None:
-            return self._reduce(truncated)
-        index = check_index(index, len(logits), self.num_samples, "truncated GCE")
-        left_out = torch.full_like(truncated, (1 - self.k**self.q) / self.q)
-        kept = self.kept[index.to(self.kept.device)]
-        return self._reduce(
-            torch.where(kept, gce(logits, target, q=self.q, min_prob=0.0), left_out)
-        )
+        if not self.pruned:
+            return self._reduce(gce(logits, target, q=self.q, min_prob=self.k))
+        full = gce(logits, target, q=self.q, min_prob=0.0)
+        kept = self.kept[self._rows(index, logits)].to(full.device)
+        return self._reduce(torch.where(kept, full, torch.full_like(full, self._worst)))
 
     @torch.no_grad()
     def prune(self, logits: Tensor, target: Tensor, index: Tensor) -> None:
         """Decide anew which of these samples count: those with p_y > k."""
-        if self.kept is None or self.num_samples is None:
-            raise ValueError("prune() needs a memory: give num_samples= to the loss")
-        index = check_index(index, len(logits), self.num_samples, "truncated GCE")
-        confident = gce(logits, target, q=self.q, min_prob=0.0) < (1 - self.k**self.q) / self.q
-        self.kept[index.to(self.kept.device)] = confident.to(self.kept.device)
+        if not self.pruned:
+            raise ValueError("prune() keeps decisions: make the loss with pruned=True")
+        full = gce(logits, target, q=self.q, min_prob=0.0)
+        self.kept[self._rows(index, logits)] = (full < self._worst).to(self.kept.device)
+
+    @property
+    def _worst(self) -> float:
+        return float(1 - self.k**self.q) / self.q
+
+    def _rows(self, index: Tensor | None, logits: Tensor) -> Tensor:
+        index = check_index(index, len(logits), len(self.kept), "pruned GCE")
+        return index.to(self.kept.device)

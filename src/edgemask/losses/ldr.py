@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from edgemask.losses._common import as_distribution, prepare, require
+from edgemask.losses._common import as_distribution, prepare, require, widen
 from edgemask.losses.base import Loss, Reduction
 
 __all__ = ["LDRLoss", "ldr"]
@@ -32,9 +32,8 @@ def ldr(
     which is the same number and stays right where all softplus(z) underflow.
     """
     log_probs, target = prepare(logits, target)
-    wide = logits.to(log_probs.dtype)
     classes = logits.shape[1]
-    scores = classes * F.softmax(_log_softplus(wide), dim=1)
+    scores = classes * F.softmax(_log_softplus(widen(logits)), dim=1)
     label = as_distribution(target, log_probs)
     gaps = margin * (1 - label) + scores - (label * scores).sum(dim=1, keepdim=True)
     return temperature * (torch.logsumexp(gaps / temperature, dim=1) - math.log(classes))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from edgemask.losses._common import clamp_log, expected, prepare, require
+from edgemask.losses._common import clamp_log, expected, prepare, require, widen
 from edgemask.losses.base import Loss, Reduction
 
 __all__ = ["LogitClipLoss", "clip_logits", "logit_clip"]
@@ -16,7 +16,7 @@ def clip_logits(logits: Tensor, *, delta: float) -> Tensor:
 
     The threshold is 1/δ and the new norm δ: not a slip here, but what the published code does.
     """
-    wide = logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
+    wide = widen(logits)
     norm = torch.linalg.vector_norm(wide, dim=1, keepdim=True) + 1e-8
     return torch.where(norm > 1 / delta, delta * wide / norm, wide)
 
@@ -25,7 +25,6 @@ def logit_clip(
     logits: Tensor, target: Tensor, *, delta: float = 2.5, min_prob: float = 1e-8
 ) -> Tensor:
     """Return the cross entropy on clipped logits for every sample."""
-    prepare(logits, target)
     log_probs, target = prepare(clip_logits(logits, delta=delta), target)
     return expected(lambda log_p: -clamp_log(log_p, min_prob), log_probs, target)
 

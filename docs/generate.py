@@ -129,10 +129,46 @@ def loss_presets() -> str:
     )
 
 
+def model_table() -> str:
+    """Every own model in a line, with its size at the input that it is published for."""
+    import torch
+
+    from edgemask.models import MODELS
+
+    rows = []
+    summaries = MODELS.summaries()
+    for name, build in MODELS.items():
+        shape = inspect.signature(build).parameters["input_shape"].default
+        with torch.device("meta"):
+            model = build(10, input_shape=shape)
+        rows.append(
+            [
+                f"`{name}`",
+                summaries[name].rstrip("."),
+                "x".join(map(str, shape)),
+                model.num_features,
+                f"`{model.last_block}`" if model.last_block else "",
+                model.pooling,
+                f"{sum(p.numel() for p in model.parameters()):,}",
+            ]
+        )
+    header = [
+        "name",
+        "model",
+        "input",
+        "features",
+        "`last_block`",
+        "`pooling`",
+        "parameters, 10 classes",
+    ]
+    return table(header, rows)
+
+
 GENERATORS: dict[str, Callable[[], str]] = {
     "loss-table": loss_table,
     "loss-cards": loss_cards,
     "loss-presets": loss_presets,
+    "models": model_table,
 }
 
 

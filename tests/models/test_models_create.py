@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 
+import edgemask
 from edgemask.errors import UserError
 from edgemask.models import create
 from edgemask.models.base import scaled
@@ -193,5 +195,12 @@ def test_import_needs_torch_and_numpy_only() -> None:
         "print([m for m in ('timm', 'transformers', 'torchvision', 'safetensors', 'sklearn') "
         "if m in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    source = str(Path(edgemask.__file__).parents[1])
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": source},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert done.stdout.strip() == "[]"

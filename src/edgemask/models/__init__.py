@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from torch import nn
+
 from edgemask._registry import Registry
 from edgemask.models.base import Backbone
 from edgemask.models.cnn7 import CNN7, CNN7MLP
@@ -52,7 +54,7 @@ def create(
     *,
     input_shape: Sequence[int] = (3, 32, 32),
     width: float = 1.0,
-    head: str = "linear",
+    head: str | type[nn.Module] = "linear",
     head_options: Mapping[str, Any] | None = None,
     projector: Mapping[str, Any] | None = None,
     pretrained: bool | str | Path = False,
@@ -69,7 +71,8 @@ def create(
         input_shape: Shape of one sample: ``(channels, height, width)``, or ``(features,)`` for the
             model ``mlp``. Text models take no notice of it.
         width: Factor on the channel counts, for narrower or wider versions of our own models.
-        head: The last layer, ``"linear"`` or a name in ``edgemask.heads.HEADS``.
+        head: The last layer: ``"linear"``, a name in ``edgemask.heads.HEADS``, or a class that is
+            built like ``nn.Linear``.
         head_options: Options of that head, such as ``{"rho": 0.5}``.
         projector: Options of a :class:`Projector` on the encoder's features, or none.
         pretrained: For ``timm:`` and ``hf:``, whether to fetch published weights; for any model, a

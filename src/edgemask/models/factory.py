@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from torch import nn
+
 from edgemask._registry import Registry
 from edgemask.errors import UserError, unknown_name
 from edgemask.models.base import Backbone
@@ -27,7 +29,7 @@ def build(
     *,
     input_shape: Sequence[int],
     width: float,
-    head: str,
+    head: str | type[nn.Module],
     head_options: Mapping[str, Any] | None,
     projector: Mapping[str, Any] | None,
     pretrained: bool | str | Path,

@@ -159,6 +159,41 @@ def test_malicious_arrays_and_programs_are_refused(tmp_path):
     assert not proof.exists()
 
 
+def test_a_manifest_is_a_label_file(tmp_path):
+    made = noise.symmetric(TRUE, 0.5, 3, seed=4, protocol="nust")
+    path = made.save(tmp_path / "noise.npz")
+    for labels in (TRUE, None):
+        again = noise.from_file(labels, path, 3)
+        assert again.fingerprint == made.fingerprint
+        assert again.seed == 4
+    with pytest.raises(DataError, match="is for 3 classes, not for 4"):
+        noise.from_file(TRUE, path, 4)
+    for other in (TRUE[::-1], TRUE[:-1]):
+        with pytest.raises(DataError, match="made for other labels"):
+            noise.from_file(other, path, 3)
+    with np.load(path) as archive:
+        arrays = dict(archive)
+    arrays["noisy"] = (arrays["noisy"] + 1) % 3
+    np.savez(path, **arrays)
+    with pytest.raises(DataError, match="changed after it was written"):
+        noise.from_file(TRUE, path, 3)
+    assert noise.from_file(TRUE, f"{path}#clean", 3).noisy.tolist() == TRUE
+
+
+def test_headers_that_promise_too_much(tmp_path):
+    header = b"{'descr': '<i8', 'fortran_order': False, 'shape': (%d,), }"
+    for name, size in (("big.npy", 10**14), ("huge.npy", 10**30)):
+        text = (header % size).ljust(117) + b"\n"
+        (tmp_path / name).write_bytes(b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text)
+        with pytest.raises(DataError, match=name):
+            noise.from_file(TRUE, tmp_path / name, 3)
+    (tmp_path / "wide.csv").write_text('label\n"' + "1" * 200_000 + '"\n')
+    (tmp_path / "large.csv").write_text("label\n" + "9" * 30 + "\n")
+    for name in ("wide.csv", "large.csv"):
+        with pytest.raises(DataError, match=name):
+            noise.from_file(TRUE, tmp_path / name, 3)
+
+
 def _human(folder: Path, **changes):
     rng = np.random.RandomState(0)
     names = ("clean", "aggre", "worse", "random1", "random2", "random3")

@@ -72,8 +72,25 @@ def test_cifar80n_o_is_always_open(num_classes):
     assert asym.kind == "open-asym"
     clean = noise.make("clean", fine, num_classes, dataset="cifar80n-o")
     assert clean.realised_rate == 0.2
+    with pytest.raises(UserError, match="takes no value"):
+        noise.make("clean:0.4", fine, num_classes, dataset="cifar80n-o")
+    with pytest.raises(UserError, match="needs a rate"):
+        noise.make("sym", fine, num_classes, dataset="cifar80n-o")
     with pytest.raises(UserError, match="'jal' does not define open-set noise"):
         noise.make("sym:0.2", fine, num_classes, dataset="cifar80n-o", protocol="jal")
+
+
+def test_cifar80n_o_from_a_file(tmp_path):
+    fine = np.arange(2000) % 100
+    made = noise.make("sym:0.2", fine, 80, dataset="cifar80n-o", seed=1)
+    made.save(tmp_path / "noise.npz")
+    np.save(tmp_path / "plain.npy", made.noisy)
+    again = noise.make("file:noise.npz", fine, 80, dataset="cifar80n-o", root=tmp_path)
+    assert same(again, made)
+    plain = noise.make("file:plain.npy", fine, 80, dataset="cifar80n-o", root=tmp_path)
+    assert plain.num_classes == 80
+    assert plain.open_set.sum() == 400
+    assert plain.realised_rate == made.realised_rate
 
 
 def test_files_are_found_from_here_and_from_the_root(tmp_path, monkeypatch):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import math
+import zipfile
+import zlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,12 +14,39 @@ from numpy.typing import ArrayLike, NDArray
 
 from edgemask.errors import UserError, unknown_name
 
-__all__ = ["PROTOCOLS", "Int64", "as_labels", "as_protocol", "as_rate", "as_seed", "check_classes"]
+__all__ = [
+    "PROTOCOLS",
+    "UNREADABLE",
+    "Int64",
+    "as_labels",
+    "as_protocol",
+    "as_rate",
+    "as_seed",
+    "check_classes",
+]
 
 PROTOCOLS = ("paper", "jal", "apl", "dividemix", "nust")
 """Whose generator is meant; see :mod:`edgemask.noise` for what sets them apart."""
 
 Int64 = NDArray[np.int64]
+
+# What numpy, zipfile, zlib, csv and json raise on a file that is cut short, tampered with or
+# something else; a header that promises more than memory holds is one of these.
+UNREADABLE = (
+    AttributeError,
+    EOFError,
+    KeyError,
+    MemoryError,
+    NotImplementedError,
+    OSError,
+    OverflowError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+    csv.Error,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 
 def check_classes(num_classes: object) -> int:

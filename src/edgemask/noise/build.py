@@ -5,21 +5,33 @@ from __future__ import annotations
 import inspect
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from edgemask.errors import UserError
 from edgemask.noise._checks import as_rate
+from edgemask.noise.asymmetric import asymmetric, pair_flip
+from edgemask.noise.given import clean
 from edgemask.noise.labels import NoisyLabels
+from edgemask.noise.open_set import open_set, open_set_asymmetric
+from edgemask.noise.symmetric import symmetric
 
 __all__ = ["make"]
 
 _EXAMPLES = "sym:0.4, asym:0.4, pair:0.45, idn:0.4, open:0.2, human:worst, file:labels.csv, clean"
 # CIFAR80N-O is always open-set: the plain kinds of noise mean its closed part.
 _OPEN_SET = "cifar80no"
-_OPEN = {"clean": "open", "symmetric": "open", "asymmetric": "open-asym", "pair_flip": "open-asym"}
+_OPEN: dict[Callable[..., NoisyLabels], Callable[..., NoisyLabels]] = {
+    clean: open_set,
+    symmetric: open_set,
+    open_set: open_set,
+    asymmetric: open_set_asymmetric,
+    pair_flip: open_set_asymmetric,
+    open_set_asymmetric: open_set_asymmetric,
+}
 
 
 def make(
@@ -66,19 +78,21 @@ def make(
         function = NOISE[kind]
     except UserError as error:
         raise UserError(f"noise {spec!r}: {error}. Examples: {_EXAMPLES}") from None
+    if _wants(function) == "num_classes" and colon:
+        raise UserError(f"noise {spec!r}: {kind!r} takes no value; write {kind!r} alone")
     if dataset is not None and re.sub(r"[^a-z0-9]", "", dataset.lower()) == _OPEN_SET:
-        num_classes = 100
-        if function.__name__ == "clean":
-            colon, value = ":", "0"
-        if function.__name__ in _OPEN:
-            function = NOISE[_OPEN[function.__name__]]
+        if function is clean:
+            value = "0"
+        function = _OPEN.get(function, function)
+        if function in _OPEN.values():
+            num_classes = 100
+        elif labels is not None:
+            num_classes, labels = 80, np.where(np.asarray(labels) < 80, labels, -1)
     parameters = inspect.signature(function).parameters
-    wanted = list(parameters)[1]
+    wanted = _wants(function)
     positional: list[Any] = [labels]
     if wanted != "num_classes":
         positional.append(_value(spec, kind, wanted, value.strip()))
-    elif colon:
-        raise UserError(f"noise {spec!r}: {kind!r} takes no value; write {kind!r} alone")
     if mapping is not None and "mapping" not in parameters:
         raise UserError(f"mapping= is for asymmetric noise; {spec!r} has no use for it")
     options: dict[str, Any] = {
@@ -93,13 +107,18 @@ def make(
     return function(*positional, num_classes, **used)
 
 
+def _wants(function: Callable[..., NoisyLabels]) -> str:
+    """Return the name of the second parameter: what stands behind the colon, or ``num_classes``."""
+    return list(inspect.signature(function).parameters)[1]
+
+
 def _value(spec: str, kind: str, wanted: str, text: str) -> float | str:
     """Return the value after the colon as the kind of noise wants it."""
     if not text:
         what = {"rate": "a rate, as in", "subset": "the name of a label set, as in"}
         example = {"rate": "0.4", "subset": "worst", "path": "labels.csv", "matrix": "T.csv"}
         raise UserError(
-            f"noise {spec!r} needs {what.get(wanted, 'a file, as in')} {kind}:{example[wanted]}"
+            f"noise {spec!r} needs {what.get(wanted, 'a file, as in')} {kind}:{example.get(wanted, wanted)}"
         )
     if wanted != "rate":
         return text

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import os
 import zipfile
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from edgemask.errors import DataError, UserError
-from edgemask.noise._checks import as_labels, check_classes
+from edgemask.noise._checks import UNREADABLE, Int64, as_labels, check_classes
 from edgemask.noise._unpickle import load_torch
 from edgemask.noise.labels import NoisyLabels
 
@@ -38,7 +37,8 @@ def from_file(
     arrays) are read; nothing in a file is ever run. Where a file holds several label sets, name the
     one meant with ``key`` or as ``file.npz#name``; without it, the only one, or the first of
     noisy, noisy_label, noisy_labels, label, labels, target, targets, y is taken. A CSV
-    column called ``index`` says which sample each row belongs to.
+    column called ``index`` says which sample each row belongs to. A manifest that
+    :meth:`NoisyLabels.save` wrote is verified and comes back as it was, with its fingerprint.
 
     Args:
         labels: True labels in the same order, or None when they are unknown.
@@ -52,8 +52,10 @@ def from_file(
     if key is None and "#" in name:
         name, key = name.rsplit("#", 1)
     source = find_file(name, root)
-    found = read_labels(source, key)
     clean = None if labels is None else as_labels(labels, classes, open_set=True)
+    if key is None and _is_manifest(source):
+        return _manifest(source, clean, classes)
+    found = read_labels(source, key)
     if clean is not None and found.shape != clean.shape:
         raise DataError(
             f"{source} has labels of the shape {found.shape}, but the dataset has "
@@ -65,6 +67,29 @@ def from_file(
         raise DataError(f"{source}: {error}") from None
     details = {"file": source.name} | ({"key": key} if key else {})
     return NoisyLabels(clean=clean, noisy=noisy, num_classes=classes, kind="file", details=details)
+
+
+def _is_manifest(path: Path) -> bool:
+    if path.suffix.lower() != ".npz":
+        return False
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return {"meta.npy", "digest.npy", "noisy.npy"} <= set(archive.namelist())
+    except (OSError, zipfile.BadZipFile):
+        return False
+
+
+def _manifest(path: Path, clean: Int64 | None, num_classes: int) -> NoisyLabels:
+    loaded = NoisyLabels.load(path)
+    if loaded.num_classes != num_classes:
+        raise DataError(f"{path} is for {loaded.num_classes} classes, not for {num_classes}")
+    agree = loaded.clean is None or clean is None or np.array_equal(loaded.clean, clean)
+    if not agree or (clean is not None and len(loaded) != len(clean)):
+        raise DataError(
+            f"{path} was made for other labels than those of the dataset: not as many, not the "
+            "same, or in another order"
+        )
+    return loaded
 
 
 def find_file(name: str, root: str | os.PathLike[str] | None) -> Path:
@@ -91,15 +116,14 @@ def read_labels(path: Path, key: str | None = None) -> NDArray[Any]:
         if suffix == ".txt":
             lines = path.read_text(encoding="utf-8-sig").split("\n")
             return _whole(enumerate((line.strip() for line in lines), start=1), path)
-        with np.errstate(all="raise"):
-            loaded = np.load(path, allow_pickle=False)
-            if suffix == ".npy":
-                return np.asarray(loaded)
-            with loaded as archive:
-                return _pick(archive, key, path)
+        loaded = np.load(path, allow_pickle=False)
+        if suffix == ".npy":
+            return np.asarray(loaded)
+        with loaded as archive:
+            return _pick(archive, key, path)
     except DataError:
         raise
-    except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, zlib.error) as error:
+    except UNREADABLE as error:
         raise DataError(f"{path} is not a readable label file: {error}") from error
 
 

@@ -6,8 +6,6 @@ import hashlib
 import json
 import os
 import tempfile
-import zipfile
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,24 +15,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from edgemask.errors import DataError, UserError
-from edgemask.noise._checks import Int64, as_labels, as_seed, check_classes
+from edgemask.noise._checks import UNREADABLE, Int64, as_labels, as_seed, check_classes
 
 __all__ = ["NoisyLabels"]
 
 _FORMAT = "edgemask-noise-1"
-# What numpy, zipfile, zlib and json raise on a file that is cut short or is something else.
-_UNREADABLE = (
-    AttributeError,
-    EOFError,
-    KeyError,
-    NotImplementedError,
-    OSError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -184,7 +169,7 @@ class NoisyLabels:
             intact = digest == _digest(meta, arrays) and record.pop("format") == _FORMAT
             if intact:
                 return cls(clean=arrays.get("clean"), noisy=arrays["noisy"], **record)
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             raise DataError(f"{source} is not a whole noise manifest: {error}") from error
         raise DataError(f"{source} was changed after it was written; make the noise anew")
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from edgemask.errors import DataError, UserError
-from edgemask.noise._checks import as_labels, as_protocol, as_seed, check_classes
+from edgemask.noise._checks import UNREADABLE, as_labels, as_protocol, as_seed, check_classes
 from edgemask.noise.files import find_file
 from edgemask.noise.labels import NoisyLabels
 from edgemask.noise.sampling import Matrix, by_counts, by_draws
@@ -92,5 +92,5 @@ def _read(path: Path) -> Matrix:
         if path.suffix == ".npy":
             return np.asarray(np.load(path, allow_pickle=False), dtype=np.float64)
         return np.loadtxt(path, delimiter="," if path.suffix == ".csv" else None, ndmin=2)
-    except (OSError, EOFError, ValueError) as error:
+    except UNREADABLE as error:
         raise DataError(f"{path} does not hold a matrix of numbers: {error}") from error

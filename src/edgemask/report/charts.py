@@ -74,44 +74,50 @@ def nice_ticks(low: float, high: float, count: int = 5) -> list[float]:
 
 def curves(book: Book, title: str, series: Sequence[Series], axis: Axis, note: str = "") -> str:
     """Return a line chart over epochs with a legend, or nothing where there is no value."""
-    series = [_thinned(line) for line in series]
-    series = [line for line in series if any(value is not None for value in line.y)]
-    if not series:
+    # A line keeps its place, and so its colour, also where another one has no values.
+    drawn = {
+        place: _thinned(line)
+        for place, line in enumerate(series)
+        if any(value is not None for value in line.y)
+    }
+    if not drawn:
         return ""
     values = [
         value
-        for line in series
+        for line in drawn.values()
         for part in (line.y, line.low, line.high)
         for value in part
         if value is not None
     ]
     ticks = nice_ticks(min(values), max(values))
-    xs = [x for line in series for x in line.x]
+    xs = [x for line in drawn.values() for x in line.x]
     left, right = min(xs), max(xs)
     if left == right:
         left, right = left - 0.5, right + 0.5
     x_ticks = [x for x in nice_ticks(left, right, 6) if left <= x <= right and x == int(x)]
     frame = _Frame(left, right, ticks[0], ticks[-1])
     shapes = [f'<path class="grid" d="M0 {frame.y(tick)}H1000"/>' for tick in ticks]
-    for place, line in enumerate(series):
-        shapes.append(frame.draw(line, place))
+    shapes += [frame.draw(line, place) for place, line in drawn.items()]
     name = book.add(
         {
             "kind": "curves",
             "percent": axis.percent,
             "range": [left, right, ticks[0], ticks[-1]],
             "series": [
-                {"name": plain(line.name), "x": list(line.x), "y": _rounded(line.y)}
-                for line in series
+                {"name": plain(line.name), "place": place, "x": line.x, "y": _rounded(line.y)}
+                for place, line in drawn.items()
             ],
         }
     )
     legend = "".join(
         f'<button type="button" class="key s{place % _COLOURS} d{place // _COLOURS % 3}" '
         f'aria-pressed="true" data-series="{place}"><i></i>{as_html(line.name)}</button>'
-        for place, line in enumerate(series)
+        for place, line in drawn.items()
+        if len(series) > 1
     )
-    ends = "; ".join(f"{line.name} ends at {_last_shown(line, axis)}" for line in series[:6])
+    ends = "; ".join(
+        f"{line.name} ends at {_last_shown(line, axis)}" for line in list(drawn.values())[:6]
+    )
     return _figure(
         name,
         title,

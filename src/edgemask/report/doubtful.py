@@ -120,7 +120,7 @@ def _card(run: RunRecord, place: int, uri: str, clean: int | None) -> str:
         name = as_html(run.class_name(clean))
         truth = f'<span class="{verdict}">label is {verdict}: {name}</span>'
     return (
-        f'<figure><img src="{uri}" alt="sample {index}, given as {given}" loading="lazy">'
+        f'<figure><img src="{uri}" alt="sample {index}, given as {given}">'
         f"<figcaption><span>given <b>{given}</b></span><span>predicted <b>{predicted}</b></span>"
         f'{truth}<span class="note">trust {float(samples["trust"][place]):.3f} · '
         f"no. {index}</span></figcaption></figure>"

@@ -33,7 +33,7 @@ def run_curves(book: Book, run: RunRecord) -> str:
     keys = list(dict.fromkeys(key for row in run.history for key in row))
     accuracy = [key for key in keys if key.endswith(("accuracy", "/top5"))]
     confidence = [key for key in keys if key.startswith("confidence/")]
-    memory = [key for key in ("memorised", "corrected", "fitted") if key in keys]
+    memory = [key for key in keys if key in {"memorised", "corrected", "fitted"}]
     retention = [key for key in keys if key.startswith("head/") and "retention" in key]
     train = [key for key in keys if key.startswith("train/")]
     used = {*accuracy, *confidence, *memory, *retention, *train, *_BOOKKEEPING}
@@ -53,18 +53,16 @@ def run_curves(book: Book, run: RunRecord) -> str:
 
 def compared_curves(book: Book, groups: Sequence[Group]) -> str:
     """Return one chart a measure with a line a config: the mean over seeds, ± one deviation."""
-    keys = {
-        "test/accuracy": ("Test accuracy", ""),
-        "memorised": ("Wrong labels memorised", ""),
-        "confidence/clean": ("Confidence in right labels", ""),
-        "confidence/noisy": ("Confidence in wrong labels", ""),
-        "head/retention": ("Edges retained", ""),
+    titles = {
+        "test/accuracy": "Test accuracy",
+        "memorised": "Wrong labels memorised",
+        "confidence/clean": "Confidence in right labels",
+        "confidence/noisy": "Confidence in wrong labels",
+        "head/retention": "Edges retained",
     }
-    several = any(len(group.counted) > 1 for group in groups)
-    band = "Line: mean over seeds; band: ± one standard deviation." if several else ""
     return "".join(
-        curves(book, title, [_mean(group, key) for group in groups], Axis(), note or band)
-        for key, (title, note) in keys.items()
+        curves(book, title, [_mean(group, key) for group in groups], Axis())
+        for key, title in titles.items()
     )
 
 

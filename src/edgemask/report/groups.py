@@ -14,6 +14,7 @@ from edgemask.report.tables import Cell, spread
 __all__ = ["Group", "flatten", "group_runs"]
 
 _UNRELATED = {"name", "out", "logging", "display"}
+_PARTS = ("data", "noise", "model", "method", "loss", "head")
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,7 @@ def _labels(configs: Sequence[Mapping[str, Any]]) -> list[str]:
             for key in dict.fromkeys(key for place in places for key in configs[place])
             if len({repr(configs[place].get(key)) for place in places}) > 1
         ]
-        names = [key for key in differing if _is_name(key)]
+        names = sorted((key for key in differing if _is_name(key)), key=_place_in_label)
         if not differing:
             continue
         for place in places:
@@ -143,6 +144,11 @@ def _labels(configs: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def _is_name(key: str) -> bool:
     return "." not in key or key.endswith((".name", ".spec"))
+
+
+def _place_in_label(key: str) -> int:
+    part = key.partition(".")[0]
+    return _PARTS.index(part) if part in _PARTS else len(_PARTS)
 
 
 def _word(key: str, config: Mapping[str, Any]) -> str:

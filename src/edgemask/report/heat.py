@@ -182,7 +182,7 @@ def _edge_map(book: Book, run: RunRecord, frames: list[int], budget: int) -> str
         '<figure class="edges"><figcaption>Edges of the head: classes down, features across'
         f'</figcaption><div class="labelled">{labels}{body}</div>{_scale()}'
         f'<p class="note">{len(rows)} of {classes} classes, {len(columns)} features, '
-        f"{len(frames)} of {len(scores)} recorded epochs. A pale edge has a low score and is "
+        f"{len(frames)} of {len(scores)} recorded epochs. A faint edge has a low score and is "
         "likely to be masked.</p></figure>"
     )
 
@@ -239,9 +239,7 @@ def _numbers(matrix: Array, names: list[str]) -> str:
     rows = []
     for name, line in zip(names, matrix, strict=True):
         cells = "".join(
-            f'<td style="--v:{value:.3f}"{" class=full" if value > 0.5 else ""}>'
-            f"{100 * value:.1f}</td>"
-            for value in np.clip(line, 0, 1)
+            f'<td style="--v:{value:.3f}">{100 * value:.1f}</td>' for value in np.clip(line, 0, 1)
         )
         rows.append(f'<tr><th scope="row">{as_html(name)}</th>{cells}</tr>')
     return (

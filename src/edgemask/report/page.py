@@ -75,6 +75,10 @@ def _section(name: str, title: str, *parts: str) -> str:
     return f'<section id="{name}"><h2>{title}</h2>\n{inner}</section>\n' if inner else ""
 
 
+def _split(left: str, right: str) -> str:
+    return f'<div class="split"><div>{left}</div>{right}</div>'
+
+
 def _tile(label: str, value: str, note: str = "") -> str:
     small = f"<small>{as_html(note)}</small>" if note else ""
     return f"<div><dt>{as_html(label)}</dt><dd>{value}{small}</dd></div>"
@@ -136,7 +140,7 @@ def _details(book: Book, run: RunRecord, *, scores: int, pictures: int, prefix: 
     shown = gallery(run, pictures)
     listed = doubtful_list(run)
     classes = class_table(run)
-    table = "" if listed is None else listed.to_html(sortable=True)
+    table = "" if listed is None else f'<div class="tall">{listed.to_html(sortable=True)}</div>'
     if shown and table:
         table = f"<details><summary>As a list</summary>{table}</details>"
     quality = "" if found is None else found.to_html()
@@ -145,7 +149,9 @@ def _details(book: Book, run: RunRecord, *, scores: int, pictures: int, prefix: 
             _section(f"{prefix}results", "Results", result_table(run).to_html()),
             _section(f"{prefix}curves", "Curves", curves and f'<div class="charts">{curves}</div>'),
             _section(f"{prefix}head", "The head", head_over_time(book, run, scores)),
-            _section(f"{prefix}labels", "Labels and noise", noise_table(run).to_html(), labels),
+            _section(
+                f"{prefix}labels", "Labels and noise", _split(noise_table(run).to_html(), labels)
+            ),
             _section(
                 f"{prefix}classes",
                 "Classes",
@@ -156,7 +162,7 @@ def _details(book: Book, run: RunRecord, *, scores: int, pictures: int, prefix: 
             _section(
                 f"{prefix}doubtful",
                 "Doubtful samples",
-                (trust or quality) and f'<div class="charts">{trust}<div>{quality}</div></div>',
+                f'<div class="charts">{trust}<div>{quality}</div></div>' if trust else "",
                 shown,
                 table,
             ),
@@ -211,10 +217,11 @@ def _several(book: Book, groups: Sequence[Group]) -> str:
         *("wrong labels memorised", "edges retained", "seconds"),
     )
     curves = compared_curves(book, groups)
+    band = '<p class="note">Lines are means over seeds, bands ± one standard deviation.</p>'
     parts = [
         _header(title_of_page(groups), lead, badge, tiles),
         _section("comparison", "Comparison", comparison_table(groups).to_html(sortable=True)),
-        _section("curves", "Curves", curves and f'<div class="charts">{curves}</div>'),
+        _section("curves", "Curves", curves and f'<div class="charts">{curves}</div>{band}'),
         _section("runs", "All runs", f'<div class="tall">{every.to_html(sortable=True)}</div>'),
     ]
     details = []

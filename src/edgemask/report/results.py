@@ -78,7 +78,8 @@ def result_table(run: RunRecord) -> Table:
     for key, title in MEASURES.items():
         value = last_value(run, key)
         if value is not None:
-            rows.append([title, percent(value), None, None, None])
+            mean = outcome(run, key).mean_last_10
+            rows.append([title, percent(value), percent(mean), "", ""])
     notes = [ORACLE]
     if len(run.history) < 10:
         notes.append(f"Only {len(run.history)} epoch(s) so far: “last 10” is the mean over these.")
@@ -97,8 +98,8 @@ def comparison_table(groups: Sequence[Group]) -> Table:
     for title, column in columns.items():
         if comparable and len(groups) > 1:
             columns[title] = _with_best(column, groups)
-    for key, title in MEASURES.items():
-        columns[title] = [group.last(key) for group in groups]
+    for key in ("memorised", "head/retention"):
+        columns[MEASURES[key]] = [group.last(key) for group in groups]
     columns = {
         title: column
         for title, column in columns.items()

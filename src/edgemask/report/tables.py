@@ -224,7 +224,7 @@ class Table:
             text = _marked(item, as_html, "<strong>{}</strong>")
             key = "" if item.value is None else as_html(item.value)
             tag = 'th scope="row"' if place == 0 else "td"
-            kind = "" if place < self.text_columns else ' class="num"'
+            kind = ' class="num"' if place >= self.text_columns else _extent(item.text)
             parts.append(f'<{tag}{kind} data-sort="{key}">{text}</{tag[:2]}>')
         return "".join(parts)
 
@@ -232,6 +232,11 @@ class Table:
 def _marked(item: Cell, escape: Callable[[object], str], bold: str) -> str:
     text = escape(item.text)
     return bold.format(text) if item.best and text else text
+
+
+def _extent(text: str) -> str:
+    """Return the class of a text: a short one stays on a line, a long one may break anywhere."""
+    return ' class="short"' if len(text) <= 16 else ' class="long"' if len(text) > 30 else ""
 
 
 def _field(value: float | str | None) -> str:

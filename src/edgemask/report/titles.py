@@ -31,13 +31,12 @@ def lead_sentence(run: RunRecord) -> str:
                 return str(flat[key])
         return ""
 
-    parts = [part for part in (name("method"), name("loss"), name("head")) if part]
     words = [
-        f"{name('model') or 'A model'} trained with {' + '.join(parts)}",
-        f"on {name('data')}" if name("data") else "",
-        f"with noise {name('noise')}" if name("noise") else "",
+        f"{name('model') or 'A model'} trained on {name('data') or 'unnamed data'}",
+        f" with noise {name('noise')}" if name("noise") else "",
+        "".join(f", {part} {name(part)}" for part in ("method", "loss", "head") if name(part)),
     ]
-    sentence = " ".join(word for word in words if word)
+    sentence = "".join(words)
     facts = [
         f"{len(run.history)} epochs" if run.history else "",
         f"seed {run.seed}" if run.seed is not None else "",

@@ -80,9 +80,9 @@
     follow(root.querySelector(".plot"), 1 / Math.max(1, xs.length - 1), (fraction) => {
       const wanted = left + fraction * (right - left);
       const x = xs.reduce((best, each) => (Math.abs(each - wanted) < Math.abs(best - wanted) ? each : best), xs[0]);
-      const lines = figure.series.flatMap((series, place) => {
+      const lines = figure.series.flatMap((series) => {
         const value = series.y[series.x.indexOf(x)];
-        return hidden.has(place) || value === null || value === undefined ? [] : [line(series.name, show(value))];
+        return hidden.has(series.place) || value === null || value === undefined ? [] : [line(series.name, show(value))];
       });
       return { place: (x - left) / (right - left), lines: [element("b", `epoch ${x}`), ...lines] };
     });

@@ -1,0 +1,283 @@
+"""What the report says, read from its files."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.metrics import roc_auc_score
+
+from edgemask.errors import UserError
+from edgemask.report import load_run, write_report
+from edgemask.report.charts import nice_ticks
+from edgemask.report.doubtful import detection, doubtful_list
+from edgemask.report.heat import realised_transition
+from report.rundirs import RunMaker
+
+HOSTILE = [
+    "</script><script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    "=cmd|' /c calc'!A1",
+    "pipe | and `tick`",
+    "\u202ereversed\x1b[2J",
+    "'\"><svg onload=alert(1)>",
+    "<!--<script>",
+    "\ud800 lone",
+    "x" * 5000,
+    "javascript:alert(1)",
+]
+VOID = {"meta", "link", "img", "input", "path", "br"}
+
+
+class Reader(HTMLParser):
+    """Collects the elements and checks that they are closed in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.text: dict[str, list[str]] = {}
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open:
+            self.text.setdefault(self.open[-1], []).append(data)
+
+
+def parse(path: Path) -> Reader:
+    reader = Reader()
+    reader.feed(path.read_text(encoding="utf-8"))
+    assert reader.open == []
+    return reader
+
+
+@pytest.fixture(scope="module")
+def single(make_run: RunMaker, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_report([make_run()], tmp_path_factory.mktemp("single")).html
+
+
+def test_the_page_has_every_section_and_figure(single: Path) -> None:
+    reader = parse(single)
+    titles = reader.text["h2"]
+    assert titles == [
+        "Results",
+        "Curves",
+        "The head",
+        "Labels and noise",
+        "Classes",
+        "Doubtful samples",
+        "What was run",
+        "How to repeat it",
+    ]
+    captions = reader.text["figcaption"]
+    for caption in (
+        "Accuracy",
+        "Confidence in the given labels",
+        "Memorisation",
+        "Edges retained",
+        "Scores of the edges",
+        "Edges of the head: classes down, features across",
+        "Given label by true class, as counted (%)",
+        "Trust in the given labels",
+    ):
+        assert caption in captions
+    assert sum(tag == "img" and "sample" in (a["alt"] or "") for tag, a in reader.found) == 64
+    assert single.stat().st_size < 2_000_000
+
+
+def test_the_page_loads_nothing_and_allows_one_script(single: Path) -> None:
+    for tag, attributes in parse(single).found:
+        for name in ("src", "href", "action", "data", "poster", "srcset"):
+            value = attributes.get(name)
+            assert value is None or value.startswith("data:"), (tag, value)
+        assert not any(name.startswith("on") for name in attributes)
+    text = single.read_text()
+    assert "default-src 'none'" in text
+    assert not re.search(r"@import|url\(|fetch\(|XMLHttpRequest|https?://", text)
+
+
+def test_ids_are_unique_also_with_several_runs(make_run: RunMaker, tmp_path: Path) -> None:
+    runs = [make_run(f"r{place}", loss=loss) for place, loss in enumerate(("ce", "jal"))]
+    reader = parse(write_report(runs, tmp_path).html)
+    ids = [attributes["id"] for _, attributes in reader.found if attributes.get("id")]
+    assert len(ids) == len(set(ids))
+    figures = json.loads("".join(reader.text["script"][:1]))
+    assert set(figures) <= set(ids)
+    assert "Comparison" in reader.text["h2"]
+
+
+def test_numbers_on_the_page_are_those_of_the_run(single: Path, make_run: RunMaker) -> None:
+    text = single.read_text()
+    run = load_run(make_run())
+    ends = run.summary["test/accuracy"]
+    for value in (ends["last"], ends["mean_last_10"], ends["at_validation"]):
+        assert f">{100 * value:.2f}</td>" in text
+    assert f">{100 * ends['best']:.2f} (epoch {ends['best_epoch']})</td>" in text
+    assert "best (oracle)" in text
+    assert "f00d0000" in text
+    assert "edgemask train --data digits --noise sym:0.6 --loss ce --seed 0" in text
+    assert "batch_size: 128" in text
+
+
+def test_hostile_names_stay_text_everywhere(make_run: RunMaker, tmp_path: Path) -> None:
+    path = make_run(names=HOSTILE, name="</title><script>alert(2)</script>")
+    files = write_report([path], tmp_path)
+    reader = parse(files.html)
+    scripts = [attributes for tag, attributes in reader.found if tag == "script"]
+    assert scripts == [{"type": "application/json", "id": "figures"}, {}]
+    assert not any(tag == "svg" and "onload" in attributes for tag, attributes in reader.found)
+    assert not any(attributes.get("onerror") for _, attributes in reader.found)
+    assert reader.text["title"] == ["</title><script>alert(2)</script> · EdgeMask"]
+    html = files.html.read_text(encoding="utf-8")
+    assert "\u202e" not in html
+    assert "x" * 400 not in html
+    figures = json.loads(reader.text["script"][0])
+    rows = next(figure["rows"] for figure in figures.values() if figure["kind"] == "map")
+    assert rows[0] == HOSTILE[0]
+    markdown = files.markdown.read_text(encoding="utf-8")
+    assert not re.search(r"(?<!\\)<(script|img|svg)", markdown)
+    with files.csv.open(encoding="utf-8", newline="") as file:
+        assert not any(field[:1] in set("=+@") for row in csv.reader(file) for field in row)
+
+
+def test_a_run_without_clean_labels_lists_ids_and_claims_nothing(
+    make_run: RunMaker, tmp_path: Path
+) -> None:
+    files = write_report([make_run(clean_known=False, pictures=None)], tmp_path)
+    text = files.html.read_text()
+    reader = parse(files.html)
+    assert "The 100 samples of least trust, of 600" in reader.text["caption"]
+    assert "clean labels are not known" in text
+    assert "Memorisation" not in reader.text["figcaption"]
+    assert "ROC" not in text
+    assert "Labels wrong, estimated" in text
+    assert not any(tag == "img" and "sample" in (a["alt"] or "") for tag, a in reader.found)
+
+
+def test_an_unfinished_run_says_how_to_go_on(make_run: RunMaker, tmp_path: Path) -> None:
+    path = make_run("half", finished=False, epochs=4)
+    files = write_report([path], tmp_path)
+    text = files.html.read_text()
+    assert "unfinished: 4 of 4 epochs" in text
+    assert f"edgemask resume {path}" in text
+    assert "unfinished" in files.markdown.read_text()
+    assert "How to repeat it" in text
+
+
+def test_an_empty_run_has_a_page(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "config.yaml").write_text("name: just started\n")
+    text = write_report([tmp_path / "run"], tmp_path / "out").html.read_text()
+    assert "No epoch has been finished yet." in text
+    parse(tmp_path / "out" / "report.html")
+
+
+def test_a_hundred_classes_stay_light_and_name_the_commonest_confusions(
+    make_run: RunMaker, tmp_path: Path
+) -> None:
+    path = make_run(classes=100, features=256, epochs=60, samples=5000, pictures=(64, 96, 96, 3))
+    files = write_report([path], tmp_path)
+    reader = parse(files.html)
+    assert files.html.stat().st_size < 2_000_000
+    assert "Most frequent confusions" in reader.text["caption"]
+    figures = json.loads(reader.text["script"][0])
+    shapes = [figure["shape"] for figure in figures.values() if figure["kind"] == "map"]
+    assert [1, 100, 100] in shapes
+    assert next(shape for shape in shapes if shape[0] > 1)[1:] == [100, 256]
+
+
+def test_grey_pictures_and_heads_without_scores_have_pages(
+    make_run: RunMaker, tmp_path: Path
+) -> None:
+    path = make_run(head="linear", pictures=(12, 8, 8, 1))
+    reader = parse(write_report([path], tmp_path).html)
+    assert "The head" not in reader.text["h2"]
+    assert sum(tag == "img" and "sample" in (a["alt"] or "") for tag, a in reader.found) == 12
+
+
+def test_the_transition_matrix_is_counted(make_run: RunMaker) -> None:
+    run = load_run(make_run(samples=200))
+    matrix = realised_transition(run)
+    assert matrix is not None
+    for true in range(10):
+        of_class = run.noise["noisy"][run.noise["clean"] == true]
+        for given in range(10):
+            assert matrix[true, given] == pytest.approx(np.mean(of_class == given))
+
+
+def test_detection_equals_sklearn(make_run: RunMaker, tmp_path: Path) -> None:
+    path = make_run(samples=300)
+    arrays = dict(np.load(path / "samples.npz"))
+    arrays["trust"] = np.round(arrays["trust"], 1)  # with ties
+    np.savez(path / "samples.npz", **arrays)
+    table = detection(load_run(path))
+    assert table is not None
+    wrong = arrays["given"] != arrays["clean"]
+    values = [row[1].value for row in table.cells]
+    assert values[0] == pytest.approx(roc_auc_score(~wrong, arrays["trust"]))
+    flagged = arrays["trust"] < 0.5
+    assert values[1] == flagged.sum()
+    assert values[2] == pytest.approx(wrong[flagged].mean())
+    assert values[3] == pytest.approx(flagged[wrong].mean())
+
+
+def test_the_most_doubtful_come_first(make_run: RunMaker) -> None:
+    run = load_run(make_run(samples=50))
+    table = doubtful_list(run, most=10)
+    assert table is not None
+    order = np.argsort(run.samples["trust"], kind="stable")[:10]
+    assert [row[0].value for row in table.cells] == run.samples["index"][order].tolist()
+
+
+def test_csv_has_a_row_a_run_in_full_precision(make_run: RunMaker, tmp_path: Path) -> None:
+    runs = [make_run(f"s{seed}", seed=seed) for seed in range(3)]
+    with write_report(runs, tmp_path).csv.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["seed"] for row in rows] == ["0", "1", "2"]
+    for row, path in zip(rows, runs, strict=True):
+        summary = load_run(path).summary
+        assert float(row["test accuracy: last"]) == summary["test/accuracy"]["last"]
+        assert float(row["wrong labels memorised"]) == summary["memorised"]
+
+
+def test_a_run_named_twice_counts_once(make_run: RunMaker, tmp_path: Path) -> None:
+    path = make_run()
+    files = write_report([path, path.parent / "." / path.name], tmp_path)
+    assert len(files.csv.read_text().splitlines()) == 2
+
+
+def test_markdown_holds_the_tables(make_run: RunMaker, tmp_path: Path) -> None:
+    text = write_report([make_run()], tmp_path).markdown.read_text()
+    assert text.startswith("# digits-ce-sem\n")
+    assert "| in % | last | mean of last 10 | best (oracle) | at validation |" in text
+    assert "    edgemask train --data digits" in text
+
+
+def test_errors_name_what_to_do(make_run: RunMaker, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="name at least one run"):
+        write_report([], tmp_path)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="cannot be written"):
+        write_report([make_run()], tmp_path / "file")
+
+
+def test_ticks_cover_the_range() -> None:
+    for low, high in ((0.0, 1.0), (0.31, 0.32), (-5, 12_345), (0.5, 0.5), (0, 0)):
+        ticks = nice_ticks(low, high)
+        assert ticks[0] <= low <= high <= ticks[-1]
+        assert 3 <= len(ticks) <= 8

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from edgemask import losses as losses
     from edgemask import models as models
     from edgemask import noise as noise
+    from edgemask import report as report
     from edgemask.heads import KANLinear as KANLinear
     from edgemask.heads import SEMLinear as SEMLinear
     from edgemask.heads import SKANLinear as SKANLinear
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_ROOMS = frozenset({"data", "heads", "losses", "models", "noise"})
+_ROOMS = frozenset({"data", "heads", "losses", "models", "noise", "report"})
 _NAMES = {
     "KANLinear": "heads",
     "SEMLinear": "heads",

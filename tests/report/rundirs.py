@@ -20,12 +20,13 @@ def _config(name: str, seed: int, loss: str, head: str, noise: str, epochs: int)
         "data": {"spec": "digits", "root": None},
         "noise": {"spec": noise, "protocol": "paper", "seed": seed},
         "model": {"name": "cnn", "width": 32},
-        "head": {"name": head, **options},
-        "loss": {"name": loss},
+        "head": {"name": head, "at": None, "options": options},
+        "loss": {"name": loss, "options": {}},
         "method": {"name": "supervised"},
         "optim": {"name": "sgd", "lr": 0.01, "momentum": 0.9},
         "train": {"epochs": epochs, "batch_size": 128, "seed": seed},
-        "eval": {"inference": "dense"},
+        "eval": {"batch_size": 512, "every": 1, "top5": False},
+        "log": {"trackers": ["tensorboard"], "thumbnails": 64},
     }
 
 
@@ -83,19 +84,19 @@ def write_run(
     flip = rng.random(samples) < 0.5
     given = np.where(flip, rng.integers(0, classes, samples), clean)
     wrong = given != clean
-    manifest = {
-        "noisy": given,
-        "num_classes": np.array(classes),
-        "kind": np.array("symmetric"),
-        "protocol": np.array("paper"),
-        "seed": np.array(seed),
-        "fingerprint": np.array(f"f00d{seed:04d}"),
-        "rate": np.array(0.6 if clean_known else np.nan),
-        "realised_rate": np.array(float(wrong.mean()) if clean_known else np.nan),
+    manifest = {"noisy": given, "digest": np.array("0" * 64)}
+    record = {
+        "format": "edgemask-noise-1",
+        "num_classes": classes,
+        "kind": "symmetric",
+        "protocol": "paper",
+        "rate": 0.6 if clean_known else None,
+        "seed": seed,
+        "details": {},
     }
+    manifest["meta"] = np.array(json.dumps(record))
     if clean_known:
         manifest["clean"] = clean
-        manifest["transition"] = np.full((classes, classes), 1 / classes)
     np.savez(path / "noise.npz", **manifest)
     rows = _history(epochs, lift, rng)
     if not clean_known:

@@ -76,9 +76,17 @@ def test_one_seed_twice_is_said_to_be_no_repetition(make_run: RunMaker) -> None:
 def test_configs_that_share_all_names_are_told_apart_by_their_options(make_run: RunMaker) -> None:
     paths = [make_run(f"rho{place}", epochs=3) for place in range(3)]
     for path, rho in zip(paths, (0.1, 0.5, 0.9), strict=True):
-        edit(path, lambda config, rho=rho: config["head"].update(rho=rho))
+        edit(path, lambda config, rho=rho: config["head"]["options"].update(rho=rho))
     groups = group_runs([load_run(path) for path in paths])
     assert {group.label for group in groups} == {"rho 0.1", "rho 0.5", "rho 0.9"}
+
+
+def test_places_of_files_and_logging_do_not_set_runs_apart(make_run: RunMaker) -> None:
+    paths = [make_run(name, seed=seed, epochs=3) for seed, name in enumerate(("here", "there"))]
+    edit(paths[1], lambda config: config["data"].update(root="/elsewhere"))
+    edit(paths[1], lambda config: config["log"].update(trackers=["wandb"]))
+    edit(paths[1], lambda config: config.update(name="other"))
+    assert len(group_runs([load_run(path) for path in paths])) == 1
 
 
 def test_other_data_or_noise_is_not_compared(make_run: RunMaker) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from edgemask.errors import UserError
 from edgemask.report import load_run, write_report
+from edgemask.report.heat import realised_transition
 from edgemask.report.outcomes import last_value, noise_facts, outcome, outcomes, total_seconds
 from report.rundirs import RunMaker
 
@@ -79,6 +80,25 @@ def test_values_that_are_not_finite_are_unknown(tmp_path: Path) -> None:
     assert last_value(run, "a") is None
 
 
+def test_a_manifest_of_the_noise_room_is_read(make_run: RunMaker, tmp_path: Path) -> None:
+    noise = pytest.importorskip("edgemask.noise")
+    path = make_run(epochs=3, finished=False)
+    labels = noise.NoisyLabels(
+        clean=[0, 1, 1, -1], noisy=[0, 1, 0, 1], num_classes=2, kind="mine", rate=0.3, seed=5
+    )
+    labels.save(path / "noise.npz")
+    run = load_run(path)
+    facts = noise_facts(run)
+    assert (facts["kind"], facts["rate"], facts["seed"]) == ("mine", 0.3, 5)
+    assert facts["realised_rate"] == labels.realised_rate
+    assert realised_transition(run)[:2, :2].tolist() == labels.transition.tolist()
+    assert "of none of the classes (%)" in write_report([path], tmp_path).html.read_text()
+
+
+def test_a_head_without_scores_misses_nothing(make_run: RunMaker) -> None:
+    assert load_run(make_run(head="linear")).missing == ()
+
+
 def test_without_clean_labels_no_true_rate_is_claimed(make_run: RunMaker) -> None:
     run = load_run(make_run(clean_known=False))
     assert noise_facts(run)["realised_rate"] is None
@@ -113,6 +133,9 @@ def test_any_file_may_be_missing_or_broken(
         ("samples.npz", {"index": np.arange(3), "given": np.zeros(2, int)}),
         ("thumbnails.npz", {"index": np.arange(3), "images": np.zeros((2, 4, 4, 3), np.uint8)}),
         ("noise.npz", {"clean": np.zeros(3, int), "noisy": np.zeros(2, int)}),
+        ("noise.npz", {"noisy": np.array([0, 1 << 40])}),
+        ("noise.npz", {"noisy": np.zeros(2)}),
+        ("noise.npz", {"noisy": np.zeros(2, int), "meta": np.array("[")}),
     ],
 )
 def test_arrays_of_wrong_shapes_are_left_out_with_a_note(

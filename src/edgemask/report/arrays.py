@@ -5,8 +5,9 @@ Pickle is never allowed: a run directory may come from anybody.
 
 from __future__ import annotations
 
-import math
+import json
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -16,6 +17,8 @@ import numpy.typing as npt
 __all__ = ["Array", "read_head", "read_noise", "read_samples", "read_thumbnails"]
 
 Array: TypeAlias = npt.NDArray[Any]
+_MOST_CLASSES = 100_000
+_RECORD = ("num_classes", "kind", "protocol", "rate", "seed")
 
 
 def _read_arrays(path: Path, notes: list[str], absent: str) -> dict[str, Array]:
@@ -32,34 +35,51 @@ def _read_arrays(path: Path, notes: list[str], absent: str) -> dict[str, Array]:
 
 
 def read_noise(path: Path, notes: list[str]) -> dict[str, Any]:
-    """Return the manifest of the labels; single values as plain Python ones."""
+    """Return the manifest of the labels: the arrays and the record of how they were made.
+
+    A clean label of -1 is a sample that belongs to none of the classes.
+    """
     arrays = _read_arrays(path, notes, "There is no noise.npz: nothing is known about the noise.")
-    noise: dict[str, Any] = {
-        key: value.item() if value.ndim == 0 else value for key, value in arrays.items()
-    }
-    for key, value in list(noise.items()):
-        if (isinstance(value, float) and not math.isfinite(value)) or (
-            isinstance(value, np.ndarray) and value.size == 0
-        ):
-            del noise[key]
-    clean, noisy = noise.get("clean"), noise.get("noisy")
-    if clean is not None and (noisy is None or np.shape(clean) != np.shape(noisy)):
-        notes.append("noise.npz: clean and noisy labels do not have one length; clean is left out.")
-        del noise["clean"]
-    if "clean" in noise and (np.asarray(noise["clean"]) < 0).any():
-        del noise["clean"]
-    transition = noise.get("transition")
-    if transition is not None and (
-        transition.ndim != 2 or transition.shape[0] != transition.shape[1]
+    if not arrays:
+        return {}
+    noise: dict[str, Any] = {}
+    try:
+        record = json.loads(str(arrays.get("meta", "{}")))
+        noise |= {key: record[key] for key in _RECORD if record.get(key) is not None}
+        if not 0 < int(noise.get("num_classes", 1)) <= _MOST_CLASSES:
+            del noise["num_classes"]
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        notes.append("noise.npz: the record of how the labels were made cannot be read.")
+    if _are_labels(arrays.get("noisy"), least=0):
+        noise["noisy"] = arrays["noisy"]
+    else:
+        notes.append("noise.npz holds no usable noisy labels.")
+    clean = arrays.get("clean")
+    if clean is not None and (
+        "noisy" not in noise
+        or not _are_labels(clean, least=-1)
+        or clean.shape != noise["noisy"].shape
     ):
-        notes.append("noise.npz: the transition matrix is not square and is left out.")
-        del noise["transition"]
-    if arrays and "clean" not in noise:
+        notes.append("noise.npz: the clean labels do not fit the noisy ones and are left out.")
+        clean = None
+    if clean is None:
         notes.append(
             "The clean labels are not known, so nothing is said about memorised labels or the true "
             "noise rate."
         )
+    else:
+        noise["clean"] = clean
     return noise
+
+
+def _are_labels(value: Array | None, *, least: int) -> bool:
+    """Return whether an array holds class numbers, and none that is absurd."""
+    return (
+        value is not None
+        and value.ndim == 1
+        and np.issubdtype(value.dtype, np.integer)
+        and (value.size == 0 or (least <= int(value.min()) and int(value.max()) < _MOST_CLASSES))
+    )
 
 
 def read_samples(path: Path, notes: list[str], *, finished: bool) -> dict[str, Array]:
@@ -68,23 +88,35 @@ def read_samples(path: Path, notes: list[str], *, finished: bool) -> dict[str, A
     samples = _read_arrays(
         path, notes, f"There is no samples.npz: no trust in single labels can be shown.{why}"
     )
-    needed = {"index", "given", "predicted", "trust"}
-    if not samples:
-        return {}
-    lengths = {value.shape for value in samples.values() if value.ndim}
-    if not needed <= samples.keys() or len(lengths) != 1 or len(next(iter(lengths))) != 1:
-        notes.append("samples.npz lacks columns or they differ in length; it is left out.")
+    if samples and not _fit(samples):
+        notes.append("samples.npz lacks columns, or they do not fit; it is left out.")
         return {}
     return {key: value for key, value in samples.items() if value.ndim}
 
 
-def read_head(path: Path, notes: list[str]) -> dict[str, Array]:
-    """Return scores, histograms and retention over time."""
-    head = _read_arrays(
-        path,
-        notes,
-        "There is no head.npz: this head scores no edges, or the run has not got there.",
+def _fit(samples: Mapping[str, Array]) -> bool:
+    """Return whether the columns are all there, of one length and of the right kinds."""
+    columns = [value for value in samples.values() if value.ndim]
+    kinds = {
+        "given": np.integer,
+        "predicted": np.integer,
+        "index": np.integer,
+        "trust": np.floating,
+    }
+    optional = {"confidence": np.floating, "mean_loss": np.floating, "clean": np.integer}
+    kinds |= {key: kind for key, kind in optional.items() if key in samples}
+    return (
+        kinds.keys() <= samples.keys()
+        and {value.shape for value in columns} == {columns[0].shape[:1]}
+        and all(np.issubdtype(samples[key].dtype, kind) for key, kind in kinds.items())
+        and all(_are_labels(samples[key], least=0) for key in ("given", "predicted"))
     )
+
+
+def read_head(path: Path, notes: list[str], *, expected: bool) -> dict[str, Array]:
+    """Return scores, histograms and retention over time; many heads have none of them."""
+    absent = "There is no head.npz: the scores of the edges cannot be shown." if expected else ""
+    head = _read_arrays(path, notes, absent)
     if not head:
         return {}
     epochs = head.get("epochs", np.zeros(0))

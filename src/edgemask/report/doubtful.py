@@ -15,14 +15,14 @@ __all__ = ["detection", "doubtful_list", "gallery", "known_clean", "trust_histog
 
 
 def known_clean(run: RunRecord) -> Array | None:
-    """Return the clean label of each sample of ``samples.npz``, where all are known."""
+    """Return the clean label of each sample of ``samples.npz``; -1 is outside all classes."""
     samples = run.samples
     if not samples:
         return None
     clean = samples.get("clean")
     if clean is None and "clean" in run.noise and len(run.noise["clean"]) > samples["index"].max():
         clean = run.noise["clean"][samples["index"]]
-    return None if clean is None or (clean < 0).any() else np.asarray(clean)
+    return clean
 
 
 def detection(run: RunRecord) -> Table | None:

@@ -13,7 +13,8 @@ from edgemask.report.tables import Cell, spread
 
 __all__ = ["Group", "flatten", "group_runs"]
 
-_UNRELATED = {"name", "out", "logging", "display"}
+# What is no part of an experiment: names, places of files, logging, how the work is spread.
+_UNRELATED = {"name", "log", "data.root", "data.workers", "train.threads", "eval.batch_size"}
 _PARTS = ("data", "noise", "model", "method", "loss", "head")
 
 
@@ -67,7 +68,7 @@ def group_runs(runs: Sequence[RunRecord]) -> list[Group]:
         tuple(sorted(bin_, key=lambda run: (run.seed is None, run.seed or 0, str(run.path))))
         for bin_ in bins.values()
     ]
-    labels = _labels([flatten(_without_seeds(bin_[0].config)) for bin_ in members])
+    labels = _labels([_without_seeds(bin_[0].config) for bin_ in members])
     groups = [
         Group(label or bin_[0].name, bin_) for label, bin_ in zip(labels, members, strict=True)
     ]
@@ -91,13 +92,14 @@ def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _without_seeds(config: Mapping[str, Any]) -> dict[str, Any]:
-    return {str(key): _drop_seeds(value) for key, value in config.items() if key not in _UNRELATED}
-
-
-def _drop_seeds(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _drop_seeds(part) for key, part in value.items() if key != "seed"}
-    return value
+    """Return what makes a config an experiment, flat."""
+    return {
+        key: value
+        for key, value in flatten(config).items()
+        if key.rpartition(".")[2] != "seed"
+        and key not in _UNRELATED
+        and key.partition(".")[0] not in _UNRELATED
+    }
 
 
 def _identity(config: Mapping[str, Any]) -> str:

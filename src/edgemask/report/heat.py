@@ -28,7 +28,10 @@ def realised_transition(run: RunRecord) -> Array | None:
     """Return the shares of given labels by true class, counted; ``None`` without clean labels."""
     if "clean" not in run.noise:
         return None
-    clean, noisy = run.noise["clean"], run.noise["noisy"]
+    inside = run.noise["clean"] >= 0
+    clean, noisy = run.noise["clean"][inside], run.noise["noisy"][inside]
+    if not len(clean):
+        return None
     size = max(run.num_classes, int(clean.max()) + 1, int(noisy.max()) + 1)
     counts = np.zeros((size, size))
     np.add.at(counts, (clean, noisy), 1)
@@ -36,13 +39,10 @@ def realised_transition(run: RunRecord) -> Array | None:
 
 
 def transition_map(book: Book, run: RunRecord) -> str:
-    """Return the transition matrix, as counted where clean labels are known, else as declared."""
+    """Return the transition matrix as a table of numbers or a map; nothing without clean labels."""
     matrix = realised_transition(run)
     title = "Given label by true class, as counted"
     if matrix is None:
-        matrix = run.noise.get("transition")
-        title = "Given label by true class, as declared by the noise"
-    if matrix is None or not np.isfinite(matrix).all():
         return ""
     names = [plain(run.class_name(place)) for place in range(len(matrix))]
     if len(matrix) <= _MOST_NUMBERS:

@@ -76,12 +76,12 @@ def noise_facts(run: RunRecord) -> dict[str, Any]:
     told = told if isinstance(told, Mapping) else {}
     facts: dict[str, Any] = {}
     for key in ("kind", "protocol", "rate", "realised_rate", "estimated_rate", "seed"):
-        facts[key] = told.get(key)
-        if facts[key] is None and (key != "realised_rate" or "clean" in run.noise):
-            facts[key] = run.noise.get(key)
+        facts[key] = told.get(key) if told.get(key) is not None else run.noise.get(key)
+    if facts["realised_rate"] is None and "clean" in run.noise and len(run.noise["clean"]):
+        facts["realised_rate"] = float((run.noise["clean"] != run.noise["noisy"]).mean())
     for key in ("rate", "realised_rate", "estimated_rate"):
         facts[key] = _known(facts[key])
-    facts["fingerprint"] = run.summary.get("noise_fingerprint") or run.noise.get("fingerprint")
+    facts["fingerprint"] = run.summary.get("noise_fingerprint")
     return facts
 
 

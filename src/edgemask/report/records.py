@@ -31,7 +31,7 @@ class RunRecord:
     history: tuple[Mapping[str, float | None], ...] = ()
     """One mapping per finished epoch, in order."""
     noise: Mapping[str, Any] = field(default_factory=dict)
-    """The manifest of ``noise.npz``: arrays, and plain values for what is a single value."""
+    """The manifest of ``noise.npz``: ``noisy``, ``clean``, kind, protocol, rate, seed, classes."""
     samples: Mapping[str, Array] = field(default_factory=dict)
     """Columns of ``samples.npz``, all of one length."""
     head: Mapping[str, Array] = field(default_factory=dict)
@@ -80,9 +80,11 @@ class RunRecord:
         return max(counts)
 
     def class_name(self, label: int) -> str:
-        """Return the name of one class."""
+        """Return the name of one class; -1 stands for none of them."""
         names = self.class_names
-        return names[label] if 0 <= label < len(names) else str(label)
+        if label < 0:
+            return "none of the classes"
+        return names[label] if label < len(names) else str(label)
 
 
 def load_run(path: str | Path) -> RunRecord:
@@ -112,15 +114,17 @@ def load_run(path: str | Path) -> RunRecord:
     notes: list[str] = []
     config, text = _read_config(path / "config.yaml", notes)
     summary = _read_summary(path / "summary.json", notes)
+    history = _read_history(path / "metrics.jsonl", notes)
+    scored = any(row.get("head/retention") is not None for row in history)
     return RunRecord(
         path=path,
         config=config,
         config_text=text,
         summary=summary,
-        history=_read_history(path / "metrics.jsonl", notes),
+        history=history,
         noise=read_noise(path / "noise.npz", notes),
         samples=read_samples(path / "samples.npz", notes, finished=bool(summary)),
-        head=read_head(path / "head.npz", notes),
+        head=read_head(path / "head.npz", notes, expected=scored),
         thumbnails=read_thumbnails(path / "thumbnails.npz", notes),
         missing=tuple(notes),
     )

@@ -1,1 +1,51 @@
-"""Layers that stand where the last linear layer stood."""
+"""Layers that stand where the last linear layer stood.
+
+The heads by name are in :data:`HEADS`; :func:`attach` puts one into any model.
+"""
+
+from torch import nn
+
+from edgemask._registry import Registry
+from edgemask.heads import functional, theory
+from edgemask.heads.attach import attach, detach, find_classifier
+from edgemask.heads.criteria import CRITERIA
+from edgemask.heads.ddc import DynamicDropConnectLinear
+from edgemask.heads.dropconnect import DropConnectLinear
+from edgemask.heads.dropout import DropoutLinear
+from edgemask.heads.kan import KANLinear
+from edgemask.heads.policies import POLICIES
+from edgemask.heads.sem import SEMLinear
+from edgemask.heads.skan import SKANLinear
+from edgemask.heads.steps import one_step, predicting
+
+__all__ = [
+    "CRITERIA",
+    "HEADS",
+    "POLICIES",
+    "DropConnectLinear",
+    "DropoutLinear",
+    "DynamicDropConnectLinear",
+    "KANLinear",
+    "SEMLinear",
+    "SKANLinear",
+    "attach",
+    "detach",
+    "find_classifier",
+    "functional",
+    "one_step",
+    "predicting",
+    "theory",
+]
+
+HEADS: Registry[type[nn.Module]] = Registry(
+    "head",
+    {
+        "linear": nn.Linear,
+        "sem": SEMLinear,
+        "kan": KANLinear,
+        "skan": SKANLinear,
+        "dropout": DropoutLinear,
+        "dropconnect": DropConnectLinear,
+        "ddc": DynamicDropConnectLinear,
+    },
+)

@@ -1,0 +1,115 @@
+"""What makes an edge important: raw scores from sums over a batch, never from the (B, C, d) tensor.
+
+The contribution of edge (j, k) to logit j of sample i is ``a_ijk = w_jk v_ik``. The weight comes
+out of every mean over the samples, so each criterion is a power of the weight times a *factor*,
+and the factor needs no more than a *statistic*, a plain sum over the samples:
+
+``s_jk = |w_jk| ** power * factor_k``
+
+Sums add up over ranks, so N ranks score as one process would on the joined batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from edgemask._registry import Registry
+
+__all__ = ["CRITERIA", "Criterion"]
+
+
+class Criterion(NamedTuple):
+    """How an edge is scored.
+
+    Attributes:
+        summary: What it is.
+        statistic: ``(samples (N, d), their sum of squares (d,), weight, bias) -> Tensor``, a sum
+            over the N samples.
+        factor: ``(mean statistic) -> Tensor`` of shape ``()``, ``(d,)`` or ``(C, d)``.
+        power: The power of the weight's magnitude.
+    """
+
+    summary: str
+    statistic: Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]
+    factor: Callable[[Tensor], Tensor]
+    power: int
+
+    def score(self, weight: Tensor, factor: Tensor, out: Tensor) -> Tensor:
+        """Write the raw scores of some rows of edges into ``out``.
+
+        Args:
+            weight: Rows of the weight matrix.
+            factor: The factor, for the same rows where it differs between them.
+            out: Where to, in the weights' shape.
+        """
+        if self.power == 0:
+            return out.copy_(factor.expand_as(weight))
+        if self.power == 1:
+            torch.abs(weight, out=out)
+        else:
+            torch.mul(weight, weight, out=out)
+        return out.mul_(factor)
+
+
+def _squares(samples: Tensor, squares: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    return squares
+
+
+def _absolutes(samples: Tensor, squares: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    return samples.abs().sum(dim=0)
+
+
+def _nothing(samples: Tensor, squares: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    return squares.new_ones(()) * len(samples)
+
+
+def _curvatures(samples: Tensor, squares: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    with torch.autocast(samples.device.type, enabled=False):
+        bias = None if bias is None else bias.to(samples.dtype)
+        p = F.linear(samples, weight.to(samples.dtype), bias).softmax(dim=1)
+        return (p * (1 - p)).T @ samples.square()
+
+
+def _itself(mean: Tensor) -> Tensor:
+    return mean
+
+
+def _half(mean: Tensor) -> Tensor:
+    return mean * 0.5
+
+
+CRITERIA: Registry[Criterion] = Registry(
+    "criterion",
+    {
+        "rms": Criterion(
+            "root mean square of the edge's activation, sqrt(mean_i a_ijk^2) (Eq. 13)",
+            _squares,
+            torch.sqrt,
+            1,
+        ),
+        "second_moment": Criterion(
+            "second moment of the activation, mean_i a_ijk^2 (Omega of Proposition 1)",
+            _squares,
+            _itself,
+            2,
+        ),
+        "mean_abs": Criterion(
+            "mean magnitude of the activation, mean_i |a_ijk|", _absolutes, _itself, 1
+        ),
+        "obd": Criterion(
+            "exact OBD saliency, 1/2 mean_i p_ij (1 - p_ij) a_ijk^2, p of the dense logits (Eq. 3)",
+            _curvatures,
+            _half,
+            2,
+        ),
+        "weight": Criterion("control: the weight alone, |w_jk|", _nothing, _itself, 1),
+        "input": Criterion(
+            "control: the input alone, sqrt(mean_i v_ik^2)", _squares, torch.sqrt, 0
+        ),
+    },
+)

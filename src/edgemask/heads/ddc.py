@@ -1,0 +1,139 @@
+"""Dynamic DropConnect: edges dropped by the size of their last gradient."""
+
+from __future__ import annotations
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from edgemask.errors import UserError
+from edgemask.heads.distributed import is_distributed
+from edgemask.heads.random import counter_uniform
+from edgemask.heads.state import SeededHead, to_linear
+
+__all__ = ["DynamicDropConnectLinear"]
+
+
+class DynamicDropConnectLinear(SeededHead, nn.Linear):
+    """A linear layer that drops edges with small gradients more often, one mask a step.
+
+    With g the gradient that the last step left at the effective weights, over the whole matrix:
+
+    ``z = (|g| - mean|g|) / (std|g| + 1e-9)``, ``c = 1 - sigmoid(z)``, 0 where c <= threshold,
+    ``p_drop = p0 + pg c``, ``W_eff = W * keep / (mean(keep) + 1e-9)``.
+
+    Before the first gradient, and at inference, the layer is dense.
+
+    Args:
+        in_features: Size of each input sample.
+        out_features: Number of classes.
+        bias: Whether to learn an additive bias; it is never masked.
+        p0: Drop probability of an edge with a large gradient.
+        pg: What is added to it in proportion to how small the gradient is.
+        threshold: Candidates up to here get p0 only.
+        drop: ``"small"`` drops small gradients, ``"large"`` large ones, as the released code can.
+        mode: ``"ste"``, as the released code: dropped edges receive the gradient, too, and no
+            factor multiplies it; ``"autograd"``: the gradient of ``W * keep / mean(keep)``.
+        seed: Seed of the masks. Default: chosen from torch's random state, which does not move.
+        device: Device of the parameters.
+        dtype: Type of the parameters.
+
+    Reference:
+        Yang and Chen, Dynamic DropConnect, arXiv 2502.19948, and its released code.
+    """
+
+    gradient: Tensor
+
+    _state_names = ("steps", "seed", "gradient")
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        *,
+        p0: float = 0.3,
+        pg: float = 0.5,
+        threshold: float = 0.5,
+        drop: str = "small",
+        mode: str = "ste",
+        seed: int | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ):
+        super().__init__(in_features, out_features, bias, device=device, dtype=dtype)
+        if p0 < 0.0 or pg < 0.0 or p0 + pg >= 1.0:
+            raise UserError(f"p0 and pg must be >= 0 with a sum below 1, got {p0!r} and {pg!r}")
+        if drop not in ("small", "large"):
+            raise UserError(f"drop must be 'small' or 'large', got {drop!r}")
+        if mode not in ("ste", "autograd"):
+            raise UserError(f"mode must be 'ste' or 'autograd', got {mode!r}")
+        self.p0, self.pg, self.threshold = float(p0), float(pg), float(threshold)
+        self.drop = drop
+        self.mode = mode
+        self.reset_state(seed=seed)
+
+    def reset_state(self, *, seed: int | None = None) -> None:
+        """Forget the last gradient and start afresh, with a new seed unless one is given."""
+        super().reset_state(seed=seed)
+        self._fresh = True  # whether the step's gradient replaces the last one or adds to it
+        self.register_buffer("gradient", torch.zeros_like(self.weight, requires_grad=False))
+
+    @property
+    def retention(self) -> float:
+        """The share of edges kept by the last mask; 1 before the first."""
+        return 1.0 if self.last_mask is None else float((self.last_mask != 0).float().mean())
+
+    def drop_probability(self, gradient: Tensor) -> Tensor:
+        """Return the probability that each edge is dropped, given its last gradient."""
+        size = gradient.abs()
+        z = (size - size.mean()) / (size.std() + 1e-9)
+        candidate = torch.sigmoid(z) if self.drop == "large" else 1.0 - torch.sigmoid(z)
+        return self.p0 + self.pg * candidate.where(candidate > self.threshold, 0.0)
+
+    def draw_mask(self, samples: Tensor, squares: Tensor) -> Tensor:
+        key = self.next_key()
+        self.steps.add_(1)
+        gradient = self.gradient
+        if is_distributed():
+            gradient = gradient.clone()
+            dist.all_reduce(gradient)
+        self._fresh = True
+        if not bool(gradient.any()):
+            return torch.ones_like(gradient)
+        uniform = counter_uniform(key, gradient.numel(), device=gradient.device)
+        kept = (uniform.view_as(gradient) > self.drop_probability(gradient)).to(gradient.dtype)
+        return kept / (kept.mean() + 1e-9)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Apply the layer; in training, through the edges that this step keeps."""
+        mask = self.mask_for(input)
+        if mask is None:
+            return F.linear(input, self.weight, self.bias)
+        if self.mode == "autograd":
+            effective = self.weight * mask
+        else:
+            effective = self.weight + (self.weight * mask - self.weight).detach()
+        if effective.requires_grad:
+            effective.register_hook(self._remember)
+        return F.linear(input, effective, self.bias)
+
+    @torch.no_grad()
+    def _remember(self, gradient: Tensor) -> None:
+        """Keep what backward brings to the effective weights; several passes of a step add up."""
+        if self._fresh:
+            self.gradient.copy_(gradient)
+        else:
+            self.gradient.add_(gradient)
+        self._fresh = False
+
+    def to_plain(self) -> nn.Linear:
+        """Return the plain layer with the same parameters."""
+        return to_linear(self)
+
+    def extra_repr(self) -> str:
+        return (
+            f"{nn.Linear.extra_repr(self)}, p0={self.p0}, pg={self.pg}, drop={self.drop!r}, "
+            f"mode={self.mode!r}"
+        )

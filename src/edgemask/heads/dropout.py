@@ -1,0 +1,66 @@
+"""Dropout before the classifier: the neuron-wise rival of edge masking."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from edgemask.errors import UserError
+from edgemask.heads.state import to_linear
+from edgemask.heads.steps import StepState, StepwiseHead
+
+__all__ = ["DropoutLinear"]
+
+
+class DropoutLinear(StepwiseHead, nn.Linear):
+    """Dropout on the input of a linear layer (inverted scaling; at inference a plain layer).
+
+    Numbers are drawn for each sample from torch's own generator; predictions, as
+    :func:`~edgemask.heads.predicting` and ``no_grad`` passes declare them, are dense.
+
+    Args:
+        in_features: Size of each input sample.
+        out_features: Number of classes.
+        bias: Whether to learn an additive bias.
+        p: Probability that an input feature is dropped.
+        device: Device of the parameters.
+        dtype: Type of the parameters.
+
+    Reference:
+        Srivastava et al., Dropout, JMLR 2014.
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        *,
+        p: float = 0.5,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ):
+        super().__init__(in_features, out_features, bias, device=device, dtype=dtype)
+        if not 0.0 <= p < 1.0:
+            raise UserError(f"p must lie in [0, 1), got {p!r}")
+        self.p = float(p)
+        self.step_state = StepState()
+
+    @property
+    def retention(self) -> float:
+        """The share of edges that a step keeps, on average."""
+        return 1.0 - self.p
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Apply the layer; in training, to what dropout leaves of the input."""
+        if self.is_step():
+            input = F.dropout(input, self.p, training=True)
+        return F.linear(input, self.weight, self.bias)
+
+    def to_plain(self) -> nn.Linear:
+        """Return the plain layer with the same parameters."""
+        return to_linear(self)
+
+    def extra_repr(self) -> str:
+        return f"{nn.Linear.extra_repr(self)}, p={self.p}"

@@ -1,0 +1,171 @@
+"""SKAN: Selective Edge Masking for a Kolmogorov-Arnold layer, whose edges are functions."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from edgemask.errors import UserError
+from edgemask.heads.distributed import mean_over_ranks
+from edgemask.heads.kan import KANLinear
+from edgemask.heads.policies import Policy
+from edgemask.heads.scoring import Fill
+from edgemask.heads.sem import EdgeScoring
+
+__all__ = ["SKANLinear", "function_moments"]
+
+_CRITERIA = ("rms", "second_moment")
+
+
+@torch.no_grad()
+def function_moments(gram: Tensor, coefficients: Tensor) -> Tensor:
+    """Return the second moment of every edge function from its feature's Gram matrix.
+
+    An edge is a combination of M basis functions of one feature, ``phi_jk(v) = c_jk . b(v_k)``, so
+    ``mean_i phi_jk(v_ik)^2 = c_jk^T G_k c_jk`` with ``G_k = mean_i b(v_ik) b(v_ik)^T``: the
+    ``(B, C, d)`` tensor of edge outputs is not needed.
+
+    Shape:
+        ``(d, M, M), (C, d, M) -> (C, d)``
+    """
+    c = coefficients.transpose(0, 1)
+    return (torch.bmm(c, gram) * c).sum(dim=-1).clamp_min_(0.0).T.contiguous()
+
+
+class SKANLinear(EdgeScoring, KANLinear):
+    """A KAN layer that, while it trains, keeps its weak edges out of forward and backward.
+
+    Scores, smoothing and masking are those of :class:`~edgemask.heads.SEMLinear` (Eqs. 13-16) on
+    the contributions ``a_ijk = phi_jk(v_ik)``; a masked edge loses base and spline together. In
+    ``eval()`` it is the plain KAN layer. Parameter magnitudes say nothing about a KAN edge (the
+    base function nearly lies in the span of the splines), so the criteria are ``"rms"`` and
+    ``"second_moment"``, which look at the functions' values.
+
+    Args:
+        in_features: Size of each input sample.
+        out_features: Number of classes.
+        bias: Accepted so that the signature is that of a linear layer; a KAN layer has no bias.
+        grid_size: Number of intervals of the grid.
+        spline_order: Order of the splines; 3 is cubic.
+        grid_range: The interval that the grid covers.
+        normalise: ``"none"``, ``"batch"`` or ``"layer"``, as for :class:`KANLinear`.
+        noise: Size of the random functions that the splines start as.
+        rho: Retention threshold in [0, 1].
+        beta: Momentum of the scores in [0, 1).
+        criterion: ``"rms"`` or ``"second_moment"``.
+        policy: How the mask is drawn; one of :data:`edgemask.heads.POLICIES`.
+        inference: ``"dense"`` or ``"expected"`` (Eq. S1).
+        scaling: ``"none"`` or ``"inverted"``, as for :class:`~edgemask.heads.SEMLinear`.
+        seed: Seed of the masks. Default: chosen from torch's random state, which does not move.
+        device: Device of the parameters.
+        dtype: Type of the parameters.
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        *,
+        grid_size: int = 5,
+        spline_order: int = 3,
+        grid_range: tuple[float, float] = (-1.0, 1.0),
+        normalise: str = "none",
+        noise: float = 0.1,
+        rho: float = 0.5,
+        beta: float = 0.9,
+        criterion: str = "rms",
+        policy: str | Policy = "bernoulli",
+        inference: str = "dense",
+        scaling: str = "none",
+        seed: int | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ):
+        super().__init__(
+            in_features,
+            out_features,
+            bias,
+            grid_size=grid_size,
+            spline_order=spline_order,
+            grid_range=grid_range,
+            normalise=normalise,
+            noise=noise,
+            device=device,
+            dtype=dtype,
+        )
+        if criterion not in _CRITERIA:
+            raise UserError(
+                f"criterion must be one of {', '.join(_CRITERIA)} for KAN edges, got {criterion!r}"
+            )
+        self._start_scoring(
+            rho=rho,
+            beta=beta,
+            criterion=criterion,
+            policy=policy,
+            inference=inference,
+            scaling=scaling,
+            seed=seed,
+        )
+
+    def edge_weight(self) -> Tensor:
+        return self.base_weight
+
+    def raw_scores(self, samples: Tensor, squares: Tensor) -> Fill:
+        """Score the edges; ``samples`` are the basis functions' values, ``(N, d * M)``."""
+        count = len(samples)
+        by_feature = samples.view(count, self.in_features, -1).permute(1, 2, 0)
+        coefficients = torch.cat(
+            [
+                self.base_weight.detach().unsqueeze(-1),
+                self.spline_weight.detach() * self.spline_scaler.detach().unsqueeze(-1),
+            ],
+            dim=-1,
+        ).to(samples.dtype)
+        with torch.autocast(samples.device.type, enabled=False):
+            gram = torch.bmm(by_feature, by_feature.transpose(1, 2))
+            moments = function_moments(mean_over_ranks(gram, count), coefficients)
+        raw = moments.sqrt_() if self.criterion == "rms" else moments
+
+        def fill(rows: slice, out: Tensor) -> Tensor:
+            return out.copy_(raw[rows])
+
+        return fill
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Apply the layer; in training, through the edges that this step keeps."""
+        base, splines = self.basis(input.reshape(-1, self.in_features))
+        mask = None
+        if self.is_step() and self.rho > 0.0:
+            with torch.no_grad():
+                values = torch.cat([base.unsqueeze(-1), splines], dim=-1).flatten(1)
+            mask = self.mask_for(values)
+        elif not self.training and self.inference == "expected":
+            mask = self.expected_mask()
+        logits = self.combine(base, splines, mask)
+        return logits.view(*input.shape[:-1], self.out_features)
+
+    def to_plain(self) -> nn.Module:
+        """Return the plain KAN layer that predicts as this head does at inference."""
+        plain = KANLinear(
+            self.in_features,
+            self.out_features,
+            grid_size=self.grid_size,
+            spline_order=self.spline_order,
+            grid_range=self.grid_range,
+            normalise=self.normalise,
+            noise=self.noise,
+            device="meta",
+        )
+        plain.norm = self.norm
+        plain.base_weight = self.base_weight
+        plain.spline_scaler = self.spline_scaler
+        plain.spline_weight = self.spline_weight
+        if self.inference == "expected":
+            expected = self.expected_mask().to(self.base_weight.dtype)
+            plain.base_weight = nn.Parameter(self.base_weight.detach() * expected)
+            plain.spline_scaler = nn.Parameter(self.spline_scaler.detach() * expected)
+        return plain.train(self.training)
+
+    def extra_repr(self) -> str:
+        return f"{KANLinear.extra_repr(self)}, {self._options_repr()}"

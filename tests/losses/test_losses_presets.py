@@ -159,7 +159,7 @@ def test_losses_with_a_memory() -> None:
     [
         ("jal", "digits", None, "cifar10"),
         ("jal", None, None, "cifar10"),
-        ("jal", "my own photos", 200, "cifar100"),
+        ("jal", "imagefolder:My_photos/", 200, "cifar100"),
         ("jal", "cifar80n-o", 80, "cifar100"),
         ("jal", "cifar100n", None, "cifar100"),
         ("nce+rce", "fashion-mnist", None, "mnist"),
@@ -174,6 +174,7 @@ def test_data_without_published_numbers(
     settings = losses.preset_settings(name, dataset, num_classes=classes)
     assert settings.published_for == used
     assert not settings.published
+    assert settings.dataset == dataset
     assert "stand-in" in settings.source
     assert used in settings.source
 

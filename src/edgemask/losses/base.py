@@ -85,4 +85,5 @@ class Loss(nn.Module):
     def extra_repr(self) -> str:
         """Show the constructor's arguments."""
         names = list(inspect.signature(type(self).__init__).parameters)[1:]
-        return ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
+        shown = [name for name in names if hasattr(self, name)]
+        return ", ".join(f"{name}={getattr(self, name)!r}" for name in shown)

@@ -191,7 +191,8 @@ def _normalise(dataset: str | None) -> str | None:
     if dataset is None:
         return None
     plain = dataset.strip().lower().replace("_", "-")
-    return _ALIASES.get(plain, plain)
+    plain = _ALIASES.get(plain, plain)
+    return plain if plain in _CLASSES or plain in _STAND_INS else dataset
 
 
 def _candidates(dataset: str | None, num_classes: int | None) -> list[str]:
@@ -234,7 +235,7 @@ def _compose(
     what, url, commit = SOURCES[place]
     text = f"{what}, {found} settings ({url}, commit {commit})"
     if found != dataset:
-        text += f"; stand-in: nothing is published for {dataset or 'your own data'}"
+        text += f"; stand-in: no numbers for {dataset or 'data of your own'}"
     params = dict(row)
     if place in _MIN_PROB and "min_prob" in inspect.signature(loss_class(name)).parameters:
         params["min_prob"] = _MIN_PROB[place]

@@ -110,7 +110,103 @@ def comparison_table(groups: Sequence[Group]) -> Table:
     rows: list[Row] = [
         [
             group.label if group.finished else f"{group.label} (unfinished)",
-            ["classes", run.num_classes or None],
+            *(column[place] for column in columns.values()),
+        ]
+        for place, group in enumerate(groups)
+    ]
+    notes = [
+        "In %: mean ± sample standard deviation (number of runs). " + ORACLE,
+        "Unfinished runs do not count where a config has finished ones.",
+    ]
+    if not comparable:
+        notes.append("The configs differ in data or noise: compare only rows of the same task.")
+    if any(group.repeated_seeds for group in groups):
+        notes.append(
+            "Some configs have several runs of one seed: these are no independent repetitions, "
+            "and the deviation shown is too small."
+        )
+    return Table(["config", *columns], rows, notes=notes)
+
+
+def _task(run: RunRecord) -> tuple[str, str]:
+    flat = flatten(run.config)
+    noise = {key: value for key, value in flat.items() if key.startswith("noise")}
+    noise = {key: value for key, value in noise.items() if not key.endswith("seed")}
+    return str(flat.get("data.spec")), repr(sorted(noise.items()))
+
+
+def _with_best(column: Sequence[Cell], groups: Sequence[Group]) -> list[Cell]:
+    known = [
+        item.value
+        for item, group in zip(column, groups, strict=True)
+        if isinstance(item.value, float) and group.finished
+    ]
+    top = max(known, default=None)
+    return [
+        Cell(
+            text=item.text,
+            value=item.value,
+            std=item.std,
+            n=item.n,
+            best=group.finished and top is not None and item.value == top,
+        )
+        for item, group in zip(column, groups, strict=True)
+    ]
+
+
+def runs_table(groups: Sequence[Group]) -> Table:
+    """Return one row a run, with all that a program may want; this is also the CSV."""
+    keys = sorted({key for group in groups for run in group.runs for key in outcomes(run)})
+    rows: list[list[Cell | str | float | None]] = []
+    for group in groups:
+        for run in group.runs:
+            facts = noise_facts(run)
+            flat = flatten(run.config)
+            ends = [outcome(run, key) for key in keys]
+            row: list[Cell | str | float | None] = [
+                run.name,
+                group.label,
+                status(run),
+                str(flat.get("data.spec", flat.get("data", ""))),
+                str(flat.get("noise.spec", facts["kind"] or "")),
+                str(run.path),
+                str(facts["fingerprint"] or ""),
+                str(run.summary.get("config_hash") or ""),
+                run.seed,
+                len(run.history),
+                *(facts[key] for key in ("rate", "realised_rate", "estimated_rate")),
+            ]
+            row += [percent(getattr(end, way)) for end in ends for way in WAYS]
+            row += [percent(last_value(run, key)) for key in MEASURES]
+            row.append(number(total_seconds(run), digits=1))
+            rows.append(row)
+    return Table(
+        [
+            *("run", "config", "status", "data", "noise", "folder", "noise fingerprint"),
+            *("config hash", "seed", "epochs", "noise rate", "realised rate", "estimated rate"),
+            *(f"{title_of(key)}: {title}" for key in keys for title in WAYS.values()),
+            *MEASURES.values(),
+            "seconds",
+        ],
+        rows,
+        text_columns=8,
+    )
+
+
+def noise_table(run: RunRecord) -> Table:
+    """Return what is known about the labels and their noise."""
+    facts = noise_facts(run)
+    noisy = run.noise.get("noisy")
+    outside = np.asarray(run.noise.get("clean", ())) < 0
+    rows: list[Row] = [
+        ["kind", str(facts["kind"] or UNKNOWN)],
+        ["protocol", str(facts["protocol"] or UNKNOWN)],
+        ["nominal rate (%)", percent(facts["rate"])],
+        ["realised rate (%), counted", percent(facts["realised_rate"])],
+        ["estimated rate (%), from training", percent(facts["estimated_rate"])],
+        ["seed", str(facts["seed"]) if facts["seed"] is not None else UNKNOWN],
+        ["samples", int(np.size(noisy)) if noisy is not None else None],
+        ["classes", run.num_classes or None],
         ["fingerprint", str(facts["fingerprint"] or UNKNOWN)],
     ]
     if outside.any():

@@ -1,1 +1,22 @@
-"""Ways to learn from noisy labels."""
+"""Ways to learn from partly wrong labels, all on one loop."""
+
+from __future__ import annotations
+
+from edgemask._registry import Registry
+from edgemask.methods.base import Clock, Feed, Method, Phase, Role, Scorer, Step, Task
+from edgemask.methods.supervised import Supervised
+
+__all__ = [
+    "METHODS",
+    "Clock",
+    "Feed",
+    "Method",
+    "Phase",
+    "Role",
+    "Scorer",
+    "Step",
+    "Supervised",
+    "Task",
+]
+
+METHODS: Registry[type[Method]] = Registry("method", {"supervised": Supervised})

@@ -1,0 +1,80 @@
+"""Checkpoints: everything that the rest of a run depends on, in one file that runs no code.
+
+A checkpoint is written beside its place and moved there, so that it is whole or absent. The last
+and the one before are kept. It holds tensors and plain values only and is read with
+``weights_only=True``.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from edgemask.engine.files import atomic_write
+from edgemask.errors import UserError
+
+__all__ = ["VERSION", "Checkpoints"]
+
+VERSION = 1
+_NAME = re.compile(r"^(\d{10})\.pt$")
+
+
+class Checkpoints:
+    """The checkpoints of one run.
+
+    Args:
+        folder: Where they lie.
+        keep: How many of the newest stay.
+    """
+
+    def __init__(self, folder: Path, keep: int = 2):
+        self.folder = folder
+        self.keep = keep
+
+    def paths(self) -> list[Path]:
+        """Return the checkpoints, oldest first."""
+        if not self.folder.is_dir():
+            return []
+        return sorted(path for path in self.folder.iterdir() if _NAME.match(path.name))
+
+    def save(self, state: dict[str, Any], step: int) -> Path:
+        """Write a checkpoint and drop the ones that are no longer kept.
+
+        Args:
+            state: Tensors and plain values.
+            step: Optimiser steps made so far; names the file.
+        """
+        path = self.folder / f"{step:010d}.pt"
+        atomic_write(path, lambda file: torch.save({"version": VERSION, **state}, file))
+        for old in self.paths()[: -self.keep]:
+            old.unlink(missing_ok=True)
+        return path
+
+    def load(self) -> dict[str, Any] | None:
+        """Read the newest checkpoint, or None if there is none.
+
+        Raises:
+            UserError: If it was written by another version, or if no checkpoint can be read.
+        """
+        broken: list[str] = []
+        for path in reversed(self.paths()):
+            try:
+                state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+            except Exception as error:  # noqa: BLE001 - torch raises all sorts on a broken file
+                broken.append(f"{path} ({type(error).__name__})")
+                continue
+            if state.get("version") != VERSION:
+                raise UserError(
+                    f"{path} has checkpoint version {state.get('version')}, this EdgeMask reads "
+                    f"version {VERSION}; resume with the EdgeMask that wrote it, or start over "
+                    "with fresh"
+                )
+            return state
+        if broken:
+            raise UserError(
+                f"no checkpoint can be read: {', '.join(broken)}; start over with fresh"
+            )
+        return None

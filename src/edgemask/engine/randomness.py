@@ -1,0 +1,58 @@
+"""Where random numbers come from: the seeds of the config, and nothing else."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import torch
+
+__all__ = ["load_rng_state", "rng_state", "seed_everything", "stream"]
+
+# What a stream is for; a new purpose gets a new number, so that no two share theirs.
+PURPOSES = {"weights": 1, "loop": 2, "method": 3, "order": 4, "subset": 5}
+
+
+def stream(purpose: str, seed: int, *more: int) -> int:
+    """Return a seed of its own for each purpose, from the seed of the run.
+
+    Example:
+        >>> stream("weights", 0) != stream("order", 0)
+        True
+    """
+    key = [PURPOSES[purpose], seed & 0xFFFFFFFFFFFFFFFF, *more]
+    state = np.random.SeedSequence(key).generate_state(1, np.uint64)
+    return int(state[0] >> np.uint64(1))
+
+
+def seed_everything(seed: int) -> None:
+    """Seed the global generators of Python, numpy and torch (all devices)."""
+    random.seed(seed)
+    np.random.seed(seed % 2**32)  # noqa: NPY002 - foreign code may draw from the global one
+    torch.manual_seed(seed)
+
+
+def rng_state() -> dict[str, Any]:
+    """Return the state of all global generators as tensors and plain values."""
+    version, internal, gauss = random.getstate()
+    name, keys, position, has_gauss, cached = np.random.get_state(legacy=True)  # noqa: NPY002
+    return {
+        "python": [version, list(internal), gauss],
+        "numpy": [name, torch.from_numpy(np.asarray(keys).astype(np.int64)), position],
+        "numpy_gauss": [has_gauss, cached],
+        "torch": torch.get_rng_state(),
+        "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
+    }
+
+
+def load_rng_state(state: dict[str, Any]) -> None:
+    """Put all global generators where :func:`rng_state` found them."""
+    version, internal, gauss = state["python"]
+    random.setstate((version, tuple(internal), gauss))
+    name, keys, position = state["numpy"]
+    words = keys.numpy().astype(np.uint32)
+    np.random.set_state((name, words, position, *state["numpy_gauss"]))  # noqa: NPY002
+    torch.set_rng_state(state["torch"])
+    if state["cuda"] and torch.cuda.is_available():
+        torch.cuda.set_rng_state_all(state["cuda"])

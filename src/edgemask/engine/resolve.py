@@ -1,0 +1,82 @@
+"""From settings to a config in which every name exists and every option is written out."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from edgemask.engine.config import Config, Options
+from edgemask.engine.schedules import SCHEDULES, build_schedule
+from edgemask.engine.schema import build, check_options
+from edgemask.errors import UserError
+
+__all__ = ["resolve"]
+
+# What the engine passes to a factory by itself.
+_HEAD_GIVEN = ("in_features", "out_features", "bias", "device", "dtype", "seed")
+_LOSS_GIVEN = ("num_classes", "num_samples", "reduction")
+
+
+def resolve(*layers: Mapping[str, Any]) -> Config:
+    """Join settings, check them, and fill in every option, so that no default stays hidden.
+
+    Args:
+        layers: Nested settings; the later ones go before.
+
+    Raises:
+        UserError: Names the full path of a wrong key or value, what is allowed and what is near.
+
+    Example:
+        >>> resolve({"head": {"name": "sem"}}).head.options["rho"]
+        0.5
+    """
+    config = build(*layers)
+    return dataclasses.replace(
+        config,
+        head=dataclasses.replace(config.head, options=_head_options(config)),
+        loss=dataclasses.replace(config.loss, preset=None, options=_loss_options(config)),
+        method=dataclasses.replace(config.method, options=_method_options(config)),
+        optim=_optim(config),
+    )
+
+
+def _named(registry: Mapping[str, Any], name: str, path: str) -> Any:
+    try:
+        return registry[name]
+    except UserError as error:
+        raise UserError(f"wrong config: {path}: {error}") from None
+
+
+def _head_options(config: Config) -> Options:
+    from edgemask.heads import HEADS
+
+    factory = _named(HEADS, config.head.name, "head.name")
+    return check_options(factory, config.head.options, "head.options", given=_HEAD_GIVEN)
+
+
+def _loss_options(config: Config) -> Options:
+    from edgemask.losses import LOSSES, preset_settings
+
+    factory = _named(LOSSES, config.loss.name, "loss.name")
+    options = config.loss.options
+    if config.loss.preset is not None:
+        published = preset_settings(config.loss.name, config.loss.preset)
+        options = {**published.options, **options}
+    return check_options(factory, options, "loss.options", given=_LOSS_GIVEN)
+
+
+def _method_options(config: Config) -> Options:
+    from edgemask.methods import METHODS
+
+    factory = _named(METHODS, config.method.name, "method.name")
+    return check_options(factory, config.method.options, "method.options")
+
+
+def _optim(config: Config) -> Any:
+    schedule = config.optim.schedule
+    factory = _named(SCHEDULES, schedule.name, "optim.schedule.name")
+    options = check_options(factory, schedule.options, "optim.schedule.options", given=("epochs",))
+    schedule = dataclasses.replace(schedule, options=options)
+    build_schedule(schedule, config.train.epochs)  # its own checks speak now, not after an hour
+    return dataclasses.replace(config.optim, schedule=schedule)

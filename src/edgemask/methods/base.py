@@ -1,0 +1,245 @@
+"""What a way of learning is: networks, phases, one step, and what it remembers.
+
+A :class:`Method` says *what* is done; the loop of :mod:`edgemask.engine` does it. The loop
+
+1. builds the networks that the method names (same weights for the same seed), gives them to
+   :meth:`Method.extend` and then calls :meth:`Method.setup`;
+2. for each epoch calls :meth:`~Method.start_epoch`, then for each name of :meth:`~Method.phases`
+   calls :meth:`~Method.begin` (which may score the whole training set) and runs the
+   :class:`~edgemask.methods.phase.Phase` that comes back;
+3. for each optimiser step calls :meth:`~Method.step` inside ``one_step`` over the networks that
+   learn, so that a masking head scores and draws once, then steps, then calls
+   :meth:`~Method.after_step`;
+4. calls :meth:`~Method.end_epoch`, evaluates :meth:`~Method.predict`, and stores
+   :meth:`~Method.state_dict`.
+
+Every forward pass has a role, and :meth:`Method.logits` applies it:
+
+========== ========= ============== =====================================================
+role       gradient  masking head   meaning
+========== ========= ============== =====================================================
+main       yes       masks, scores  enters the loss; the first one of a step draws the mask
+auxiliary  yes       dense, silent  the output of the classifier plays no part in the loss
+pseudo     no        dense, silent  a label guess by a network that learns (mode unchanged)
+teacher    no        dense, silent  a momentum copy
+peer       no        dense, silent  the other network, frozen
+========== ========= ============== =====================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from edgemask.heads import predicting
+from edgemask.methods.parts.tables import Memory
+from edgemask.methods.phase import Clock, Feed, Phase, Step
+
+if TYPE_CHECKING:
+    from edgemask.data import Batch
+
+__all__ = ["Clock", "Feed", "Method", "Phase", "Role", "Scorer", "Step", "Task"]
+
+Role = Literal["main", "auxiliary", "pseudo", "teacher", "peer"]
+_WITHOUT_GRADIENT = frozenset({"pseudo", "teacher", "peer"})
+
+
+class Scorer(Protocol):
+    """Runs a function over training samples: the only way to see the whole set at once."""
+
+    def __call__(
+        self,
+        function: Callable[[Batch], Mapping[str, Tensor]],
+        *,
+        views: tuple[str, ...] = ("none",),
+        indices: Tensor | None = None,
+    ) -> dict[str, Tensor]:
+        """Call ``function`` on every batch, without gradient and with all networks in ``eval()``.
+
+        Args:
+            function: Takes a batch, returns tensors with one row a sample.
+            views: The augmentations of the batch's views.
+            indices: The samples to run over; None means all.
+
+        Returns:
+            Each tensor with one row a training sample, at its index, the same on all processes.
+            Rows of samples outside ``indices`` are zero.
+        """
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """What a method is told about the job. True labels are not part of it."""
+
+    num_classes: int
+    """Number of classes."""
+
+    labels: Tensor
+    """The given, partly wrong labels of the training samples, ``(N,)`` long."""
+
+    epochs: int
+    """Epochs of the run."""
+
+    batch_size: int
+    """Samples of one optimiser step, over all processes."""
+
+    criterion: nn.Module
+    """The loss of the config: ``criterion(logits, target, index) -> scalar``."""
+
+    device: torch.device
+    """Where the networks and the batches are."""
+
+    generator: torch.Generator
+    """Draws for the method itself (mix-up and the like); part of the checkpoint."""
+
+    score: Scorer
+    """Runs a function over the training set."""
+
+    gather: Callable[[Tensor], Tensor] = lambda rows: rows
+    """Joins the rows of all processes, in rank order."""
+
+    noise_rate: float | None = None
+    """The share of wrong labels, where it is known or was given."""
+
+    noise_kind: str | None = None
+    """The kind of label noise (``symmetric``, ``asymmetric`` ...), where it is known."""
+
+    dataset: str | None = None
+    """The name of the dataset, for settings that depend on it."""
+
+    @property
+    def num_samples(self) -> int:
+        """Number of training samples."""
+        return len(self.labels)
+
+
+class Method:
+    """A way of learning from partly wrong labels.
+
+    A subclass takes its options as keyword-only arguments of ``__init__`` (the config and the
+    command line read them from the signature), names its networks and writes :meth:`step`. All
+    other hooks have a default that fits a single network trained on all samples.
+    """
+
+    networks: ClassVar[tuple[str, ...]] = ("net",)
+    """Networks with initial weights of their own, in the order of their seeds."""
+
+    copies: ClassVar[Mapping[str, str]] = {}
+    """Networks that start as a copy of another: ``{"teacher": "net"}``. Never optimised."""
+
+    roles: ClassVar[Mapping[str, tuple[Role, ...]]] = {"train": ("main",)}
+    """The forward passes that reach the classifier in one step, by phase and in order."""
+
+    uses_criterion: ClassVar[bool] = True
+    """Whether the loss of the config has a say; a method with losses of its own sets False."""
+
+    projector: Mapping[str, Any] | None = None
+    """Options of a projector that each network gets beside its head (``net.project``), or None."""
+
+    task: Task
+    nets: dict[str, nn.Module]
+
+    def extend(self, name: str, net: nn.Module) -> nn.Module:
+        """Return the network with what the method adds to it, such as a projector.
+
+        Called once a network, before optimisers and copies are made.
+        """
+        del name
+        return net
+
+    def setup(self, task: Task, nets: dict[str, nn.Module]) -> None:
+        """Take the job and the networks; subclasses make their tables here."""
+        self.task = task
+        self.nets = nets
+        self._memories: dict[str, Memory] = {}
+
+    def remember(self, name: str, memory: Memory) -> None:
+        """Put a table, queue or average under the care of checkpoints and process groups."""
+        self._memories[name] = memory
+
+    def optimisers(self) -> Mapping[str, tuple[str, ...]]:
+        """Return the optimisers, each with the networks it moves: by default one a network."""
+        return {name: (name,) for name in self.networks}
+
+    def start_epoch(self, epoch: int) -> None:
+        """Set what depends on the epoch (thresholds, drop rates)."""
+
+    def phases(self, epoch: int) -> Sequence[str]:
+        """Name the phases of an epoch, in order. Must not depend on anything but ``epoch``."""
+        del epoch
+        return ("train",)
+
+    def begin(self, phase: str, epoch: int) -> Phase:
+        """Describe a phase that is about to run; may call ``self.task.score``."""
+        del epoch
+        return Phase(name=phase, train=self.networks)
+
+    def step(self, phase: Phase, batch: Mapping[str, Batch], clock: Clock) -> Step:
+        """Return the loss of one batch (one from each feed of the phase).
+
+        Runs once a micro-batch under gradient accumulation and twice under ``Phase.ascent``, so it
+        must not count on being called once a step: use :meth:`after_step` for that.
+        """
+        raise NotImplementedError
+
+    def after_step(self, phase: Phase, clock: Clock) -> None:
+        """Act after the optimisers have moved: momentum copies, queues."""
+
+    def end_epoch(self, epoch: int) -> Mapping[str, float]:
+        """Roll up the epoch; return numbers to write beside its metrics."""
+        del epoch
+        return {}
+
+    def predict(self, x: Tensor) -> Tensor:
+        """Return logits as reported at test: the mean over the networks that learn."""
+        outputs = [self.nets[name](x) for name in self.networks]
+        return outputs[0] if len(outputs) == 1 else torch.stack(outputs).mean(0)
+
+    def deployed(self) -> nn.Module:
+        """Return the one network that is exported and whose head is reported: the first."""
+        return self.nets[self.networks[0]]
+
+    def trust(self) -> Tensor | None:
+        """Return the probability that each given label is right, or None if not estimated."""
+        return None
+
+    def logits(self, name: str, x: Tensor, role: Role = "main") -> Tensor:
+        """Run a network in one of the roles above and return its logits."""
+        return self.run(name, lambda net: net(x), role)  # type: ignore[no-any-return]
+
+    def run(self, name: str, function: Callable[[nn.Module], Any], role: Role = "main") -> Any:
+        """Call ``function`` on a network in one of the roles above.
+
+        For passes that want more than logits, such as ``embed`` and a projector.
+        """
+        net = self.nets[name]
+        with ExitStack() as stack:
+            if role != "main":
+                stack.enter_context(predicting(net))
+            if role in _WITHOUT_GRADIENT:
+                stack.enter_context(torch.no_grad())
+            return function(net)
+
+    def sync(self, total: Callable[[Tensor], Tensor]) -> None:
+        """Make all processes agree on what is remembered; called after each phase."""
+        for memory in self._memories.values():
+            memory.sync(total)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return everything remembered; the networks are stored by the loop."""
+        return {name: memory.state_dict() for name, memory in self._memories.items()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take back what :meth:`state_dict` gave."""
+        if set(state) != set(self._memories):
+            raise ValueError(
+                f"the checkpoint remembers {sorted(state)}, "
+                f"{type(self).__name__} needs {sorted(self._memories)}"
+            )
+        for name, memory in self._memories.items():
+            memory.load_state_dict(state[name])

@@ -1,1 +1,34 @@
 """Config, the run loop, run directories, checkpoints and evaluation."""
+
+from __future__ import annotations
+
+from edgemask.engine.config import Config, config_hash
+from edgemask.engine.export import export
+from edgemask.engine.job import Objects
+from edgemask.engine.observer import Observer, RunInfo
+from edgemask.engine.resolve import resolve
+from edgemask.engine.runs import Run, load_run, resume, train
+from edgemask.engine.schema import assign, dump_yaml, json_schema, load_yaml, merge
+from edgemask.engine.signals import Interrupted
+from edgemask.engine.stepping import LossError
+
+__all__ = [
+    "Config",
+    "Interrupted",
+    "LossError",
+    "Objects",
+    "Observer",
+    "Run",
+    "RunInfo",
+    "assign",
+    "config_hash",
+    "dump_yaml",
+    "export",
+    "json_schema",
+    "load_run",
+    "load_yaml",
+    "merge",
+    "resolve",
+    "resume",
+    "train",
+]

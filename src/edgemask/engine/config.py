@@ -126,8 +126,9 @@ class LossConfig:
     name: str = "ce"
     """Name of the loss."""
 
-    preset: str | None = None
-    """Dataset whose published hyper-parameters are taken (``cifar10``); ``options`` go before."""
+    preset: str | None = "auto"
+    """Dataset whose published hyper-parameters are taken (``cifar10``); ``auto`` means the one
+    trained on or its nearest stand-in, None the loss's own defaults. ``options`` go before."""
 
     options: Options = field(default_factory=dict)
     """Arguments of the loss."""

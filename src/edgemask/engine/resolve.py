@@ -61,8 +61,9 @@ def _loss_options(config: Config) -> Options:
     factory = _named(LOSSES, config.loss.name, "loss.name")
     options = config.loss.options
     if config.loss.preset is not None:
-        published = preset_settings(config.loss.name, config.loss.preset)
-        options = {**published.options, **options}
+        dataset = config.data.spec if config.loss.preset == "auto" else config.loss.preset
+        published = preset_settings(config.loss.name, dataset)
+        options = {**published.params, **options}
     return check_options(factory, options, "loss.options", given=_LOSS_GIVEN)
 
 

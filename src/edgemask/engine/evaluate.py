@@ -1,0 +1,113 @@
+"""Testing: every sample once, whatever the number of processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from edgemask.data import Batch, DataBundle, Split
+from edgemask.engine.metrics import accuracies
+from edgemask.engine.passes import over_samples
+from edgemask.engine.processes import Processes
+
+__all__ = ["Outcome", "Tester"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A model's answers on a set of samples, judged by some labels."""
+
+    predicted: NDArray[np.int64]
+    """The likeliest class of each sample."""
+
+    confidence: NDArray[np.float32]
+    """The probability of each sample's label."""
+
+    loss: NDArray[np.float32]
+    """The cross entropy of each sample's label."""
+
+    labels: NDArray[np.int64]
+    """The labels."""
+
+    top5: NDArray[np.bool_]
+    """Whether the label is among the five likeliest classes."""
+
+    def metrics(self, prefix: str, num_classes: int, *, top5: bool = False) -> dict[str, Any]:
+        """Return accuracies under flat keys."""
+        accuracy, balanced, _ = accuracies(self.predicted, self.labels, num_classes)
+        result = {f"{prefix}/accuracy": accuracy, f"{prefix}/balanced_accuracy": balanced}
+        if top5:
+            result[f"{prefix}/top5"] = float(self.top5.mean())
+        return result
+
+    def per_class(self, num_classes: int) -> list[float | None]:
+        """Return the accuracy of each class, None for one without samples."""
+        return accuracies(self.predicted, self.labels, num_classes)[2]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tester:
+    """Runs a model over samples and judges it."""
+
+    predict: Callable[[Tensor], Tensor]
+    """Inputs -> logits."""
+
+    nets: dict[str, nn.Module]
+    """The networks behind it."""
+
+    bundle: DataBundle
+    """The dataset."""
+
+    processes: Processes
+    """The processes that share the work."""
+
+    batch_size: int
+    """Samples of one pass."""
+
+    workers: int = 0
+    """Processes that read ahead."""
+
+    def __call__(self, split: Split, labels: Any = None) -> Outcome:
+        """Judge the model on a split by its own labels or by others."""
+        given = np.asarray(split.labels if labels is None else labels, dtype=np.int64)
+        rows = over_samples(
+            self._judge,
+            split,
+            targets=given,
+            bundle=self.bundle,
+            processes=self.processes,
+            nets=self.nets,
+            batch_size=self.batch_size,
+            workers=self.workers,
+        )
+        return Outcome(
+            predicted=rows["predicted"].numpy(),
+            confidence=rows["confidence"].numpy(),
+            loss=rows["loss"].numpy(),
+            labels=given,
+            top5=rows["top5"].numpy(),
+        )
+
+    def _judge(self, batch: Batch) -> dict[str, Tensor]:
+        (x,), target = batch.views, batch.target
+        logs = F.log_softmax(self.predict(x).float(), dim=1)
+        own = logs.gather(1, target[:, None]).squeeze(1)
+        top = logs.topk(min(5, logs.shape[1]), dim=1).indices
+        return {
+            "predicted": logs.argmax(1),
+            "confidence": own.exp(),
+            "loss": -own,
+            "top5": (top == target[:, None]).any(1),
+        }
+
+
+def softmax_rows(logits: Tensor) -> Tensor:
+    """Return probabilities in float32."""
+    return torch.softmax(logits.float(), dim=1)

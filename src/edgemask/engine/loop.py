@@ -1,0 +1,360 @@
+"""The loop: epochs of phases of steps, for every method."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from edgemask.data import Batch, Loader
+from edgemask.data.loader import iterate
+from edgemask.diagnostics import retention
+from edgemask.engine.checkpoint import Checkpoints
+from edgemask.engine.config import Config
+from edgemask.engine.evaluate import Tester
+from edgemask.engine.job import Job
+from edgemask.engine.observer import Observer
+from edgemask.engine.passes import move
+from edgemask.engine.processes import Processes
+from edgemask.engine.randomness import load_rng_state, rng_state, stream
+from edgemask.engine.record import Recorder
+from edgemask.engine.rundir import RunDir
+from edgemask.engine.signals import Interrupted, Stop
+from edgemask.engine.stepping import Stepper
+from edgemask.errors import UserError
+from edgemask.methods import Clock, Method, Phase
+from edgemask.methods.parts.tables import joined_rows
+
+__all__ = ["Trainer"]
+
+
+class Trainer:
+    """Runs a method to its end and can be taken up at any step.
+
+    Args:
+        config: The resolved config.
+        job: Data and labels.
+        method: The method, set up.
+        processes: The processes that share the work.
+        folder: The run's folder.
+        observers: Who watches.
+        stop: Raised when the run is asked to stop.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        job: Job,
+        method: Method,
+        processes: Processes,
+        folder: RunDir,
+        observers: Sequence[Observer],
+        stop: Stop,
+    ):
+        self.config = config
+        self.job = job
+        self.method = method
+        self.processes = processes
+        self.folder = folder
+        self.observers = observers if processes.main else ()
+        self.stop = stop
+        self.stepper = Stepper(config, method, processes)
+        self.recorder = Recorder(job.noise, config.train.epochs)
+        self.checkpoints = Checkpoints(folder.checkpoints)
+        self.tester = Tester(
+            predict=method.predict,
+            nets=method.nets,
+            bundle=job.bundle,
+            processes=processes,
+            batch_size=config.eval.batch_size,
+            workers=config.data.workers,
+        )
+        # Where the run stands: all of it is in the checkpoint.
+        self.epoch = 0
+        self.phase_number = 0
+        self.position = 0
+        self.steps = 0
+        self.phase: Phase | None = None
+        self.sums: dict[str, list[float]] = {}
+        self.retention: float | None = None
+        self.history: list[dict[str, Any]] = []
+        self.seconds = 0.0
+        self._seen = torch.zeros(len(job.noise), dtype=torch.bool)
+        self._clock = self._saved = time.monotonic()
+
+    def run(self) -> None:
+        """Train from where the run stands to its end."""
+        self._clock = self._saved = time.monotonic()
+        while self.epoch < self.config.train.epochs:
+            self._epoch()
+            self._check_stop()
+
+    def _epoch(self) -> None:
+        method, epoch = self.method, self.epoch
+        method.start_epoch(epoch)
+        names = list(method.phases(epoch))
+        while self.phase_number < len(names):
+            if self.phase is None:
+                self.phase = method.begin(names[self.phase_number], epoch)
+                self.position = 0
+            self._run_phase(self.phase)
+            self._sync()
+            self.phase, self.position = None, 0
+            self.phase_number += 1
+        extra = method.end_epoch(epoch)
+        self.stepper.check_finite()
+        self.history.append(self._metrics(extra))
+        self.epoch, self.phase_number, self.sums = epoch + 1, 0, {}
+        self.save()
+        if self.processes.main:
+            self.folder.write_history(self.history)
+        tracked = {k: v for k, v in self.history[-1].items() if v is not None and k != "epoch"}
+        self.processes.accelerator.log(tracked, step=self.steps)
+        for observer in self.observers:
+            observer.on_epoch(self.history[-1])
+
+    def _run_phase(self, phase: Phase) -> None:
+        feed = _Feeds(self, phase)
+        self.stepper.begin(phase)
+        for batch in feed.batches(self.position):
+            for part in batch.values():
+                self._seen[part.index.cpu()] = True
+            clock = Clock(self.epoch, self.position, len(feed))
+            micro = _split(batch, self.config.train.accumulate)
+            moved = [{k: move(b, self.processes.device) for k, b in m.items()} for m in micro]
+            results = self.stepper.step(phase, moved, clock)
+            first = next(iter(phase.feeds))
+            for part, result in zip(micro, results, strict=True):
+                size = len(part[first].index)
+                self._add("train/loss", float(result.loss), size)
+                for name, value in result.logs.items():
+                    self._add(f"train/{name}", float(value), size)
+            self.position += 1
+            self.steps += 1
+            for observer in self.observers:
+                observer.on_step(
+                    epoch=self.epoch,
+                    phase=phase.name,
+                    step=self.position,
+                    steps=len(feed),
+                    loss=float(results[-1].loss),
+                )
+            if self.position < len(feed):
+                self._between_steps()
+        if any(self.method.nets[name] is self.method.deployed() for name in phase.learners):
+            self.retention = retention(self.method.deployed())
+
+    def _add(self, name: str, value: float, size: int) -> None:
+        entry = self.sums.setdefault(name, [0.0, 0.0])
+        entry[0] += value * size
+        entry[1] += size
+
+    def _between_steps(self) -> None:
+        log = self.config.log
+        due = log.checkpoint_steps is not None and self.steps % log.checkpoint_steps == 0
+        if not due and log.checkpoint_seconds is not None:
+            late = time.monotonic() - self._saved >= log.checkpoint_seconds
+            due = self.processes.any(late)
+        stopped = self._stopped()
+        if due or stopped:
+            self._sync()
+            self.save()
+        if stopped:
+            raise Interrupted(self.folder.path, self.stop.number or 15)
+
+    def _stopped(self) -> bool:
+        return self.processes.any(bool(self.stop))
+
+    def _check_stop(self) -> None:
+        if self._stopped() and self.epoch < self.config.train.epochs:
+            raise Interrupted(self.folder.path, self.stop.number or 15)
+
+    def _sync(self) -> None:
+        """Make all processes agree on memories and running statistics."""
+        processes = self.processes
+        if processes.count == 1:
+            return
+        self.method.sync(processes.total)
+        for buffer in self.method.task.criterion.buffers():
+            if buffer.ndim and len(buffer) == len(self._seen):
+                seen = self._seen.to(buffer.device)
+                buffer.copy_(joined_rows(buffer, seen, processes.total))
+        self._seen.zero_()
+        processes.same_buffers(self.method.nets)
+
+    def _metrics(self, extra: Mapping[str, float]) -> dict[str, Any]:
+        config, classes = self.config, self.job.bundle.num_classes
+        now = time.monotonic()
+        self.seconds += now - self._clock
+        row: dict[str, Any] = {
+            "epoch": self.epoch,
+            "step": self.steps,
+            "seconds": round(now - self._clock, 3),
+            "lr": self.stepper.rate,
+        }
+        for name, (total, count) in sorted(self.sums.items()):
+            both = self.processes.total(torch.tensor([total, count], dtype=torch.float64))
+            row[name] = float(both[0] / both[1]) if both[1] else None
+        row |= {name: float(value) for name, value in extra.items()}
+        last = self.epoch == config.train.epochs - 1
+        if last or (self.epoch + 1) % config.eval.every == 0:
+            for number, (name, split) in enumerate(self.job.tests.items()):
+                prefix = "test" if not number else f"test.{name}"
+                row |= self.tester(split).metrics(prefix, classes, top5=config.eval.top5)
+            if self.job.validation is not None:
+                held = self.tester(self.job.validation, self.job.validation_labels)
+                row |= held.metrics("validation", classes)
+        if self.retention is not None:
+            row["head/retention"] = self.retention
+        every = config.train.record_every
+        if last or (every and (self.epoch + 1) % every == 0):
+            row |= self.recorder.look(self.tester(self.job.train, self.job.noise.noisy))
+        self.recorder.head(self.method.deployed(), self.epoch, self.retention)
+        self._clock = time.monotonic()
+        return row
+
+    def save(self) -> None:
+        """Write a checkpoint of the run as it stands."""
+        self.stepper.check_finite()
+        rngs = self.processes.collect([rng_state(), self.method.task.generator.get_state()])
+        if self.processes.main:
+            self.checkpoints.save(self._state(rngs), self.steps)
+        self.processes.wait()
+        self._saved = time.monotonic()
+
+    def _state(self, rngs: list[Any]) -> dict[str, Any]:
+        return {
+            "noise_fingerprint": self.job.noise.fingerprint,
+            "processes": self.processes.count,
+            "position": {
+                "epoch": self.epoch,
+                "phase_number": self.phase_number,
+                "position": self.position,
+                "steps": self.steps,
+                "phase": None if self.phase is None else self.phase.state_dict(),
+                "sums": self.sums,
+                "retention": self.retention,
+                "seconds": self.seconds,
+                "rate": getattr(self.stepper, "rate", None),
+            },
+            "history": self.history,
+            "networks": {name: net.state_dict() for name, net in self.method.nets.items()},
+            "criterion": self.method.task.criterion.state_dict(),
+            "method": self.method.state_dict(),
+            "stepper": self.stepper.state_dict(),
+            "recorder": self.recorder.state_dict(),
+            "random": rngs,
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go to where a checkpoint stands.
+
+        Raises:
+            UserError: If it belongs to other labels or another number of processes.
+        """
+        if state["noise_fingerprint"] != self.job.noise.fingerprint:
+            raise UserError(
+                f"{self.folder.path} was trained on other labels (noise fingerprint "
+                f"{state['noise_fingerprint'][:12]}, now {self.job.noise.fingerprint[:12]}); "
+                "bring the data back as it was, or start over with fresh"
+            )
+        if state["processes"] != self.processes.count:
+            raise UserError(
+                f"{self.folder.path} was trained by {state['processes']} processes, now there are "
+                f"{self.processes.count}; resume with as many as before"
+            )
+        for name, net in self.method.nets.items():
+            net.load_state_dict(state["networks"][name])
+        self.method.task.criterion.load_state_dict(state["criterion"])
+        self.method.load_state_dict(state["method"])
+        self.stepper.load_state_dict(state["stepper"])
+        self.recorder.load_state_dict(state["recorder"])
+        place = state["position"]
+        self.epoch, self.phase_number = place["epoch"], place["phase_number"]
+        self.position, self.steps = place["position"], place["steps"]
+        self.phase = None if place["phase"] is None else Phase.from_state(place["phase"])
+        self.sums = {name: list(entry) for name, entry in place["sums"].items()}
+        self.retention, self.seconds = place["retention"], place["seconds"]
+        self.stepper.rate = place["rate"]
+        self.history = [dict(row) for row in state["history"]]
+        rng, generator = state["random"][self.processes.rank]
+        load_rng_state(rng)
+        self.method.task.generator.set_state(generator)
+        if self.processes.main:
+            self.folder.write_history(self.history)
+
+
+class _Feeds:
+    """The loaders of a phase, read in step: the first one leads, the others start again."""
+
+    def __init__(self, trainer: Trainer, phase: Phase):
+        job, config, processes = trainer.job, trainer.config, trainer.processes
+        self.workers = config.data.workers
+        self.loaders: dict[str, Loader] = {}
+        for number, (name, feed) in enumerate(phase.feeds.items()):
+            size = feed.batch_size or config.train.batch_size
+            if size % processes.count:
+                raise UserError(
+                    f"a batch of {size} samples cannot be shared evenly by {processes.count} "
+                    "processes; choose a multiple"
+                )
+            loader = Loader(
+                job.train,
+                job.noise.noisy,
+                bundle=job.bundle,
+                views=feed.views,
+                batch_size=size // processes.count,
+                shuffle=feed.shuffle,
+                seed=stream("order", config.train.seed, trainer.phase_number, number),
+                drop_last=feed.drop_last,
+                indices=feed.indices,
+                rank=processes.rank,
+                world_size=processes.count,
+            )
+            loader.set_epoch(trainer.epoch)
+            if len(loader) or not number:
+                self.loaders[name] = loader
+        self.first = next(iter(self.loaders.values()))
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    def batches(self, start: int) -> Iterator[dict[str, Batch]]:
+        """Yield one batch of each loader for every step from ``start`` on."""
+        yield from iterate(self._at, range(start, len(self)), self.workers)
+
+    def _at(self, position: int) -> dict[str, Batch]:
+        batch = {}
+        for name, loader in self.loaders.items():
+            cycle, place = divmod(position, len(loader))
+            batch[name] = loader.batch(place, cycle=cycle)
+        return batch
+
+
+def _split(batch: Mapping[str, Batch], parts: int) -> list[dict[str, Batch]]:
+    """Cut each batch of a step into micro-batches."""
+    if parts == 1:
+        return [dict(batch)]
+    cut = {name: _cut(part, parts) for name, part in batch.items()}
+    first = next(iter(cut))
+    return [
+        {name: pieces[number] for name, pieces in cut.items()}
+        for number in range(parts)
+        if len(cut[first][number].index)
+    ]
+
+
+def _cut(batch: Batch, parts: int) -> list[Batch]:
+    def pieces(values: Tensor) -> tuple[Tensor, ...]:
+        return values.tensor_split(parts)
+
+    views = [pieces(view) for view in batch.views]
+    return [
+        Batch(index, tuple(view[number] for view in views), target)
+        for number, (index, target) in enumerate(
+            zip(pieces(batch.index), pieces(batch.target), strict=True)
+        )
+    ]

@@ -1,0 +1,334 @@
+"""Training a config, and what comes of it: a :class:`Run`."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from edgemask.engine.config import Config
+from edgemask.engine.files import read_json, write_json
+from edgemask.engine.finish import finish
+from edgemask.engine.job import (
+    Job,
+    Objects,
+    build_criterion,
+    build_job,
+    build_method,
+    build_networks,
+)
+from edgemask.engine.loop import Trainer
+from edgemask.engine.observer import Observer, RunInfo
+from edgemask.engine.passes import over_samples
+from edgemask.engine.precision import usable_precision
+from edgemask.engine.processes import Processes, has_accelerator
+from edgemask.engine.randomness import seed_everything, stream
+from edgemask.engine.resolve import resolve
+from edgemask.engine.rundir import RunDir, default_name
+from edgemask.engine.signals import listen
+from edgemask.errors import EdgeMaskWarning, UserError
+from edgemask.methods import Method, Task
+from edgemask.noise import NoisyLabels
+
+__all__ = ["Run", "load_run", "resume", "train"]
+
+
+class Run:
+    """A run and its results, read from its folder when they are asked for.
+
+    Args:
+        path: The run's folder.
+        model: The trained network, if it is at hand; otherwise it is built from the folder.
+    """
+
+    def __init__(self, path: str | Path, *, model: nn.Module | None = None):
+        self.folder = RunDir(path)
+        if not self.folder.started:
+            raise UserError(f"{path} holds no run: there is no config.yaml in it")
+        self._model = model
+
+    def __repr__(self) -> str:
+        state = "finished" if self.finished else f"{len(self.history)} epochs done"
+        return f"Run({str(self.path)!r}, {state})"
+
+    @property
+    def path(self) -> Path:
+        """The run's folder."""
+        return self.folder.path
+
+    @property
+    def config(self) -> Config:
+        """The resolved config."""
+        return self.folder.config()
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run has come to its end."""
+        return self.folder.finished
+
+    @property
+    def history(self) -> list[dict[str, Any]]:
+        """The metrics of each epoch, as in ``metrics.jsonl``."""
+        return self.folder.history()
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """The final numbers, as in ``summary.json``."""
+        self._need_finished()
+        summary: dict[str, Any] = read_json(self.folder / "summary.json")
+        return summary
+
+    @property
+    def noise(self) -> NoisyLabels:
+        """The labels that were trained on."""
+        return NoisyLabels.load(self.folder / "noise.npz")
+
+    @property
+    def samples(self) -> dict[str, NDArray[Any]]:
+        """What is known of each training sample, as in ``samples.npz``."""
+        self._need_finished()
+        with np.load(self.folder / "samples.npz", allow_pickle=False) as arrays:
+            return dict(arrays)
+
+    @property
+    def trust(self) -> NDArray[np.float32]:
+        """The probability that each given label is right."""
+        return self.samples["trust"]
+
+    @property
+    def model(self) -> nn.Module:
+        """The trained network, in ``eval()`` mode."""
+        if self._model is None:
+            from edgemask.engine.export import load_model
+
+            self._need_finished()
+            self._model = load_model(self.folder)
+        return self._model.eval()
+
+    def _need_finished(self) -> None:
+        if not self.finished:
+            raise UserError(
+                f"{self.path} is not finished; go on with: edgemask resume {self.path}"
+            )
+
+
+def load_run(path: str | Path) -> Run:
+    """Open a run's folder."""
+    return Run(path)
+
+
+def resume(path: str | Path, *, observers: Sequence[Observer] = ()) -> Run:
+    """Go on with a run where it stopped; a finished one is only opened."""
+    folder = RunDir(path)
+    config = folder.config()
+    for kind, value in (("data", config.data.spec), ("model", config.model.name)):
+        if value.startswith("object:"):
+            raise UserError(
+                f"{path} was started from Python with a {kind} object; call fit again with the "
+                "same arguments and out=, and it goes on"
+            )
+    return train(config, out=path, observers=observers)
+
+
+def train(
+    config: Config,
+    *,
+    out: str | Path | None = None,
+    fresh: bool = False,
+    observers: Sequence[Observer] = (),
+    objects: Objects | None = None,
+) -> Run:
+    """Train what a config describes, or go on with it, or find it done.
+
+    Args:
+        config: The config; names are checked and options filled in.
+        out: The run's folder, exactly; None means ``runs/<name>-<hash of the config>``.
+        fresh: Whether to throw away what the folder holds and start over.
+        observers: Who watches.
+        objects: Data, model, loss or method given as objects instead of by name.
+
+    Returns:
+        The run. The same config found finished is not run again; found half-done, it goes on.
+
+    Raises:
+        UserError: For anything that the caller can mend.
+        Interrupted: After SIGTERM or Ctrl-C; the state is saved.
+    """
+    config = resolve_objects(config, objects)
+    folder = RunDir(out if out is not None else Path("runs") / default_name(config))
+    if not fresh:
+        folder.check_same(config)
+        if folder.finished:
+            return Run(folder.path)
+    elif folder.path.is_dir() and not folder.started:
+        folder.check_same(config)
+    main = _is_main()
+    if main:
+        folder.prepare()
+    with _locked(folder, main):
+        if fresh and main:
+            folder.clear()
+            folder.prepare()
+        model = _train(config, folder, observers, objects or Objects())
+    return Run(folder.path, model=model)
+
+
+def resolve_objects(config: Config, objects: Objects | None) -> Config:
+    """Check names and fill in options, leaving alone what objects stand for."""
+    from edgemask.engine.config import to_dict
+
+    del objects
+    return resolve(to_dict(config))
+
+
+def _is_main() -> bool:
+    import os
+
+    return os.environ.get("RANK", "0") == "0"
+
+
+@contextlib.contextmanager
+def _locked(folder: RunDir, main: bool) -> Iterator[None]:
+    with folder.lock() if main else contextlib.nullcontext():
+        yield
+
+
+def _train(
+    config: Config, folder: RunDir, observers: Sequence[Observer], objects: Objects
+) -> nn.Module:
+    if config.train.threads is not None:
+        torch.set_num_threads(config.train.threads)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if has_accelerator() and device.type == "cpu":
+        device = torch.device("mps")
+    precision, note = usable_precision(config.train.precision, device)
+    events = folder.path if config.log.trackers else None
+    processes = Processes(precision=precision, trackers=config.log.trackers, folder=events)
+    try:
+        job = build_job(config, objects)
+        _check_noise(folder, job)
+        method = _set_up(config, job, objects, processes)
+        with listen() as stop:
+            trainer = Trainer(config, job, method, processes, folder, observers, stop)
+            state = trainer.checkpoints.load()
+            if state is not None:
+                trainer.restore(state)
+            elif processes.main:
+                folder.write_config(config)
+                job.noise.save(folder / "noise.npz")
+            processes.wait()
+            _start_trackers(config, processes, folder)
+            _announce(trainer, [note] if note else [])
+            trainer.run()
+            summary = finish(trainer)
+        model = method.deployed()
+        for observer in trainer.observers:
+            observer.on_end(summary)
+        # Gloo aborts at exit while wrapped models are alive.
+        del trainer, method
+    finally:
+        processes.close()
+    return model
+
+
+def _set_up(config: Config, job: Job, objects: Objects, processes: Processes) -> Method:
+    """Make networks, loss and method, and hand them to each other."""
+    method = build_method(config, objects)
+    nets = build_networks(config, job.bundle, method, objects)
+    criterion = build_criterion(config, job.bundle, len(job.train), objects)
+    seed = config.train.seed
+    seed_everything(stream("loop", seed, processes.rank))
+    generator = torch.Generator().manual_seed(stream("method", seed, processes.rank))
+    for net in (*nets.values(), criterion):
+        net.to(processes.device)
+    if config.train.compile is not None:
+        for net in nets.values():
+            net.compile(backend=config.train.compile)
+
+    def score(function: Any, *, views: Any = ("none",), indices: Any = None) -> Any:
+        rows = over_samples(
+            function,
+            job.train,
+            targets=job.noise.noisy,
+            bundle=job.bundle,
+            processes=processes,
+            nets=nets,
+            views=views,
+            indices=indices,
+            batch_size=config.eval.batch_size,
+            workers=config.data.workers,
+            seed=seed,
+        )
+        return {name: values.to(processes.device) for name, values in rows.items()}
+
+    rate = job.noise.rate if job.noise.rate is not None else job.noise.realised_rate
+    method.setup(
+        Task(
+            num_classes=job.bundle.num_classes,
+            labels=torch.from_numpy(job.noise.noisy.copy()).to(processes.device),
+            epochs=config.train.epochs,
+            batch_size=config.train.batch_size,
+            criterion=criterion,
+            device=processes.device,
+            generator=generator,
+            score=score,
+            gather=processes.gather,
+            noise_rate=rate,
+            noise_kind=job.noise.kind,
+            dataset=job.bundle.name,
+        ),
+        nets,
+    )
+    return method
+
+
+def _check_noise(folder: RunDir, job: Job) -> None:
+    path = folder / "noise.npz"
+    if path.is_file():
+        there = NoisyLabels.load(path).fingerprint
+        if there != job.noise.fingerprint:
+            raise UserError(
+                f"{folder.path} was started on other labels (noise fingerprint {there[:12]}, now "
+                f"{job.noise.fingerprint[:12]}); bring the data back as it was, or start over "
+                "with fresh"
+            )
+
+
+def _start_trackers(config: Config, processes: Processes, folder: RunDir) -> None:
+    if not config.log.trackers:
+        return
+    try:
+        processes.accelerator.init_trackers("events")
+    except Exception as error:  # noqa: BLE001 - trackers are foreign and raise all sorts
+        warnings.warn(
+            f"no tracker is running ({type(error).__name__}: {error}); metrics.jsonl is written "
+            "all the same",
+            EdgeMaskWarning,
+            stacklevel=2,
+        )
+
+
+def _announce(trainer: Trainer, notes: list[str]) -> None:
+    method, job = trainer.method, trainer.job
+    info = RunInfo(
+        path=trainer.folder.path,
+        config=trainer.config,
+        samples=len(job.train),
+        classes=job.bundle.num_classes,
+        noise=job.noise.summary(),
+        parameters=sum(p.numel() for name in method.networks for p in method.nets[name].parameters()),
+        device=str(trainer.processes.device),
+        processes=trainer.processes.count,
+        start_epoch=trainer.epoch,
+        notes=tuple(notes),
+    )
+    for observer in trainer.observers:
+        observer.on_start(info)

@@ -1,0 +1,259 @@
+"""One optimiser step: passes, gradients, limits, and the move."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from edgemask.data import Batch
+from edgemask.engine.config import Config
+from edgemask.engine.optim import build_optimiser, l1_term, loss_optimiser, set_rate
+from edgemask.engine.processes import Processes
+from edgemask.engine.schedules import build_schedule
+from edgemask.errors import UserError
+from edgemask.heads import one_step
+from edgemask.methods import Clock, Method, Phase, Step
+
+__all__ = ["LossError", "Stepper"]
+
+
+class LossError(UserError):
+    """The loss or the weights are no longer finite."""
+
+
+class _StepModule(nn.Module):
+    """All that learns, as one module whose forward is a whole step of the method.
+
+    Distributed wrappers want one forward a backward; methods make many passes, call parts of
+    their networks and combine losses. Here the wrapper sees a single call.
+    """
+
+    def __init__(self, parts: Mapping[str, nn.Module]):
+        super().__init__()
+        self.parts = nn.ModuleDict(parts)
+
+    def forward(self, function: Callable[[], Any]) -> Any:
+        """Call the step."""
+        return function()
+
+
+class Stepper:
+    """Makes the optimiser steps of a run.
+
+    Args:
+        config: The resolved config.
+        method: The method, set up.
+        processes: The processes that share the work.
+    """
+
+    def __init__(self, config: Config, method: Method, processes: Processes):
+        self.config = config
+        self.method = method
+        self.processes = processes
+        self.schedule = build_schedule(config.optim.schedule, config.train.epochs)
+        criterion = method.task.criterion
+        learners = {name: method.nets[name] for name in method.networks}
+        parts = learners | ({"criterion": criterion} if method.uses_criterion else {})
+        self.module: Any = processes.accelerator.prepare(_StepModule(parts))
+        self.groups = dict(method.optimisers())
+        self.optimisers: dict[str, Any] = {
+            name: processes.accelerator.prepare(
+                build_optimiser(config.optim, _parameters(learners[net] for net in nets))
+            )
+            for name, nets in self.groups.items()
+        }
+        extra = loss_optimiser(criterion) if method.uses_criterion else None
+        self.loss_optimiser: Any = extra and processes.accelerator.prepare(extra)
+
+    def begin(self, phase: Phase) -> None:
+        """Put every network in the mode, and every parameter in the state, that a phase wants."""
+        method = self.method
+        for name, net in method.nets.items():
+            net.train(name in phase.learners or name in phase.shadow)
+            net.requires_grad_(False)
+        for path in phase.train:
+            name, _, part = path.partition(".")
+            method.nets[name].get_submodule(part).requires_grad_(True)
+
+    def step(self, phase: Phase, batches: Sequence[Mapping[str, Batch]], clock: Clock) -> list[Step]:
+        """Make one optimiser step from one or several micro-batches.
+
+        Returns:
+            What the method gave back for each micro-batch, detached.
+
+        Raises:
+            LossError: If a loss is not finite.
+        """
+        learners = [self.method.nets[name] for name in phase.learners]
+        active = self._active(phase)
+        rate = math.nan
+        for optimiser in active.values():
+            rate = set_rate(
+                optimiser,
+                self.config.optim,
+                self.schedule,
+                epoch=clock.epoch,
+                time=clock.time,
+                fixed=phase.lr,
+            )
+            optimiser.zero_grad(set_to_none=True)
+        if self.loss_optimiser is not None:
+            self.loss_optimiser.zero_grad(set_to_none=True)
+        self.rate = rate
+        with one_step(*learners):
+            before = _random_state(self.method) if phase.ascent else None
+            results = self._gradients(phase, batches, clock)
+            if before is not None:
+                self._ascend(phase, batches, clock, learners, before)
+        self._move(active)
+        self.method.after_step(phase, clock)
+        return results
+
+    def _active(self, phase: Phase) -> dict[str, Any]:
+        return {
+            name: self.optimisers[name]
+            for name, nets in self.groups.items()
+            if any(net in phase.learners for net in nets)
+        }
+
+    def _gradients(
+        self, phase: Phase, batches: Sequence[Mapping[str, Batch]], clock: Clock
+    ) -> list[Step]:
+        """Add up the gradient of the micro-batches, each weighted by its samples."""
+        accelerator = self.processes.accelerator
+        first = next(iter(phase.feeds))
+        sizes = [len(batch[first].index) for batch in batches]
+        results: list[Step] = []
+        for number, batch in enumerate(batches):
+            last = number == len(batches) - 1
+            with ExitStack() as stack:
+                if not last:
+                    stack.enter_context(accelerator.no_sync(self.module))
+                loss, logs = self.module(lambda batch=batch: self._forward(phase, batch, clock))
+                value = float(loss.detach())
+                if not math.isfinite(value):
+                    raise LossError(
+                        f"the loss became {value} in epoch {clock.epoch}, step {clock.step} of "
+                        f"phase {phase.name!r} (learning rate {self.rate:g}); the last good "
+                        "checkpoint is kept. Try a lower optim.lr, optim.clip, or fp32"
+                    )
+                accelerator.backward(loss * (sizes[number] / sum(sizes)))
+            results.append(Step(loss.detach(), logs))
+        return results
+
+    def _forward(self, phase: Phase, batch: Mapping[str, Batch], clock: Clock) -> Any:
+        result = self.method.step(phase, batch, clock)
+        loss = result.loss
+        if self.config.optim.l1:
+            weights = _parameters(self.method.nets[name] for name in phase.learners)
+            loss = loss + self.config.optim.l1 * l1_term(weights)
+        logs = {
+            name: value.detach() if isinstance(value, Tensor) else value
+            for name, value in result.logs.items()
+        }
+        return loss, logs
+
+    def _ascend(
+        self,
+        phase: Phase,
+        batches: Sequence[Mapping[str, Batch]],
+        clock: Clock,
+        learners: Sequence[nn.Module],
+        before: Any,
+    ) -> None:
+        """Take the gradient anew at ``w + rho g / ||g||``: sharpness-aware minimisation."""
+        weights = [p for p in _parameters(learners) if p.grad is not None]
+        norm = torch.linalg.vector_norm(
+            torch.stack([torch.linalg.vector_norm(p.grad.float()) for p in weights])  # type: ignore[union-attr]
+        )
+        scale = phase.ascent / (norm + 1e-12)
+        home = [p.detach().clone() for p in weights]
+        with torch.no_grad():
+            for p in weights:
+                p.add_(p.grad * scale)  # type: ignore[operator]
+        for p in _parameters(learners):
+            p.grad = None
+        if self.loss_optimiser is not None:
+            self.loss_optimiser.zero_grad(set_to_none=True)
+        # The second pass sees the same draws and leaves running statistics alone.
+        after = _random_state(self.method)
+        _restore_random(self.method, before)
+        with _still_statistics(learners):
+            self._gradients(phase, batches, clock)
+        _restore_random(self.method, after)
+        with torch.no_grad():
+            for p, value in zip(weights, home, strict=True):
+                p.copy_(value)
+
+    def _move(self, active: Mapping[str, Any]) -> None:
+        accelerator = self.processes.accelerator
+        for name, optimiser in active.items():
+            if self.config.optim.clip is not None:
+                nets = (self.method.nets[net] for net in self.groups[name])
+                accelerator.clip_grad_norm_(_parameters(nets), self.config.optim.clip)
+            optimiser.step()
+        if self.loss_optimiser is not None:
+            self.loss_optimiser.step()
+
+    def check_finite(self) -> None:
+        """Refuse to go on with weights that are not finite."""
+        for name in self.method.networks:
+            for path, weight in self.method.nets[name].named_parameters():
+                if not torch.isfinite(weight).all():
+                    raise LossError(
+                        f"the weights {path} of network {name!r} are no longer finite; the last "
+                        "good checkpoint is kept. Try a lower optim.lr or optim.clip"
+                    )
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of all optimisers."""
+        state = {name: optimiser.state_dict() for name, optimiser in self.optimisers.items()}
+        if self.loss_optimiser is not None:
+            state["loss"] = self.loss_optimiser.state_dict()
+        scaler = self.processes.accelerator.scaler
+        return {"optimisers": state, "scaler": None if scaler is None else scaler.state_dict()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take back what :meth:`state_dict` gave."""
+        for name, optimiser in self.optimisers.items():
+            optimiser.load_state_dict(state["optimisers"][name])
+        if self.loss_optimiser is not None:
+            self.loss_optimiser.load_state_dict(state["optimisers"]["loss"])
+        if state["scaler"] is not None and self.processes.accelerator.scaler is not None:
+            self.processes.accelerator.scaler.load_state_dict(state["scaler"])
+
+
+def _parameters(nets: Iterable[nn.Module]) -> list[nn.Parameter]:
+    return [parameter for net in nets for parameter in net.parameters()]
+
+
+def _random_state(method: Method) -> tuple[Tensor, Tensor]:
+    return torch.get_rng_state(), method.task.generator.get_state()
+
+
+def _restore_random(method: Method, state: tuple[Tensor, Tensor]) -> None:
+    torch.set_rng_state(state[0])
+    method.task.generator.set_state(state[1])
+
+
+@contextmanager
+def _still_statistics(nets: Sequence[nn.Module]) -> Iterator[None]:
+    """Hold the running statistics of batch normalisation (momentum 0)."""
+    layers = [m for net in nets for m in net.modules() if isinstance(m, _BatchNorm)]
+    momenta = [layer.momentum for layer in layers]
+    counts = [None if m.num_batches_tracked is None else m.num_batches_tracked.clone() for m in layers]
+    try:
+        for layer in layers:
+            layer.momentum = 0.0
+        yield
+    finally:
+        for layer, momentum, count in zip(layers, momenta, counts, strict=True):
+            layer.momentum = momentum
+            if count is not None and layer.num_batches_tracked is not None:
+                layer.num_batches_tracked.copy_(count)

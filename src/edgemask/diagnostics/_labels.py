@@ -9,7 +9,7 @@ __all__ = ["label_arrays"]
 
 
 def label_arrays(**named: ArrayLike) -> list[NDArray[np.int64]]:
-    """Return the arrays as int64, all one-dimensional and of one length; name the one that is not."""
+    """Return the arrays as int64 rows of one length; name the one that is not."""
     arrays = {name: np.asarray(values) for name, values in named.items()}
     first = next(iter(arrays))
     for name, array in arrays.items():

@@ -10,7 +10,9 @@ from edgemask.diagnostics._labels import label_arrays
 __all__ = ["memorisation"]
 
 
-def memorisation(predicted: ArrayLike, given: ArrayLike, clean: ArrayLike) -> dict[str, float | None]:
+def memorisation(
+    predicted: ArrayLike, given: ArrayLike, clean: ArrayLike
+) -> dict[str, float | None]:
     """Compare predictions on the training samples with given and true labels.
 
     Args:

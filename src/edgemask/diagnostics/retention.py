@@ -63,7 +63,7 @@ def score_snapshot(model: nn.Module, *, max_columns: int = 256) -> ScoreSnapshot
     head = scored_head(model)
     if head is None:
         return None
-    values: Tensor = head.scores.detach().float().cpu()  # type: ignore[union-attr, operator]
+    values: Tensor = head.scores.detach().float().cpu()  # type: ignore[operator]
     width = values.shape[1]
     kept = min(width, max_columns)
     columns = torch.from_numpy(_spread(width, kept))

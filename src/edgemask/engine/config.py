@@ -44,6 +44,9 @@ class DataConfig:
     """The dataset: a name (``digits``, ``cifar10``) or ``kind:path`` (``npz:my.npz``,
     ``imagefolder:photos/``)."""
 
+    options: Options = field(default_factory=dict)
+    """Arguments of the dataset's reader (``size``, ``test_fraction`` ...)."""
+
     views: str | None = None
     """How views are made, by the name of a code base (``cifar10/dividemix``); None means the
     dataset's own."""

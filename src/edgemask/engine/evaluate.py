@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
@@ -76,7 +75,7 @@ class Tester:
 
     def __call__(self, split: Split, labels: Any = None) -> Outcome:
         """Judge the model on a split by its own labels or by others."""
-        given = np.asarray(split.labels if labels is None else labels, dtype=np.int64)
+        given = np.array(split.labels if labels is None else labels, dtype=np.int64)
         rows = over_samples(
             self._judge,
             split,
@@ -106,8 +105,3 @@ class Tester:
             "loss": -own,
             "top5": (top == target[:, None]).any(1),
         }
-
-
-def softmax_rows(logits: Tensor) -> Tensor:
-    """Return probabilities in float32."""
-    return torch.softmax(logits.float(), dim=1)

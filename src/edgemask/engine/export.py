@@ -87,6 +87,7 @@ def load_model(folder: RunDir) -> nn.Module:
         )
     tensors, about = read_weights(folder / "model.safetensors")
     method = build_method(config, Objects())
+    options: dict[str, Any] = dict(config.model.options)
     net = create(
         config.model.name,
         len(about["class_names"]),
@@ -95,7 +96,7 @@ def load_model(folder: RunDir) -> nn.Module:
         head=config.head.name,
         head_options=config.head.options,
         projector=method.projector,
-        **config.model.options,
+        **options,
     )
     net = method.extend(method.networks[0], net)  # type: ignore[assignment]
     net.load_state_dict(tensors)
@@ -131,13 +132,15 @@ def plain_copy(net: nn.Module) -> nn.Module:
     """Return a copy of a network with plain ``nn.Linear`` heads, in ``eval()`` mode."""
     from edgemask.heads import detach
 
-    plain = copy.deepcopy(net).eval()
-    detach(plain)
-    return plain.eval()
+    return detach(copy.deepcopy(net).eval()).eval()
 
 
 def export(
-    run: Run, path: str | Path, *, format: str = "safetensors", tolerance: float = 1e-5
+    run: Run,
+    path: str | Path,
+    *,
+    format: str = "safetensors",  # noqa: A002
+    tolerance: float = 1e-5,
 ) -> Path:
     """Write the run's model for deployment and check that it answers as the trained one does.
 

@@ -30,7 +30,7 @@ def finish(trainer: Trainer) -> dict[str, Any]:
     """
     job, folder, config = trainer.job, trainer.folder, trainer.config
     own = trainer.method.trust()
-    outcome = trainer.tester(job.train, job.noise.noisy)
+    outcome = trainer.tester(job.train, job.given)
     test = trainer.tester(next(iter(job.tests.values())))
     trust = trainer.recorder.trust(own)
     summary = _summary(trainer, trust.numpy(), test.per_class(job.bundle.num_classes))

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from edgemask.data import DataBundle, from_arrays, from_dataset
-from edgemask.engine.config import Config
+from edgemask.engine.config import Config, Options
 from edgemask.engine.job import Objects
 from edgemask.engine.observer import Observer
 from edgemask.engine.recipes import RECIPES
@@ -101,7 +101,7 @@ def fit(
         given["noise"] = {"spec": noise}
     else:
         given["noise"] = {"spec": f"object:{noise.fingerprint[:12]}"}
-    options = {
+    options: dict[str, dict[str, Any]] = {
         "train": {"epochs": epochs, "batch_size": batch_size, "seed": seed},
         "optim": {"lr": lr},
         "data": {"validation": validation},
@@ -162,7 +162,7 @@ def _named(config: Config, *, loss: Any, method: Any) -> Config:
         named = dataclasses.replace(config.loss, name=_identity(loss), options={})
         config = dataclasses.replace(config, loss=named)
     if not isinstance(method, str):
-        options = {
+        options: Options = {
             key: value
             for key, value in vars(method).items()
             if isinstance(value, bool | int | float | str) and not key.startswith("_")

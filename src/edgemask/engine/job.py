@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -71,6 +73,11 @@ class Job:
     positions: NDArray[np.int64]
     """Where each trained sample stands in the dataset."""
 
+    @functools.cached_property
+    def given(self) -> Tensor:
+        """The labels to train with, as a tensor."""
+        return torch.from_numpy(self.noise.noisy.copy())
+
 
 class SubSplit:
     """Some samples of a split, under new positions.
@@ -104,7 +111,7 @@ class SubSplit:
 
 def build_job(config: Config, objects: Objects) -> Job:
     """Load the data, make the labels wrong as asked, hold out, cut to size."""
-    bundle = objects.bundle or load(config.data.spec, root=config.data.root)
+    bundle = objects.bundle or load(config.data.spec, root=config.data.root, **config.data.options)
     if config.data.views is not None:
         bundle = _other_views(bundle, config.data.views)
     noise = objects.labels or _labels(config, bundle)
@@ -124,9 +131,7 @@ def build_job(config: Config, objects: Objects) -> Job:
         noise=noise if whole else noise.take(positions),
         validation=None if held is None else SubSplit(bundle.train, held),
         validation_labels=None if held is None else noise.noisy[held],
-        tests={
-            name: _first(split, config.data.test_limit) for name, split in bundle.tests.items()
-        },
+        tests={name: _first(split, config.data.test_limit) for name, split in bundle.tests.items()},
         positions=positions,
     )
 
@@ -209,13 +214,14 @@ def build_networks(
                 attach(net, config.head.name, at=config.head.at, **config.head.options)
         nets[name] = method.extend(name, net)
     for name, source in method.copies.items():
-        nets[name] = copy.deepcopy(nets[source]).requires_grad_(False)
+        nets[name] = copy.deepcopy(nets[source]).requires_grad_(requires_grad=False)
     return nets
 
 
 def _own_model(config: Config, bundle: DataBundle, method: Method) -> nn.Module:
     from edgemask.models import create
 
+    options: dict[str, Any] = dict(config.model.options)
     return create(
         config.model.name,
         bundle.num_classes,
@@ -225,7 +231,7 @@ def _own_model(config: Config, bundle: DataBundle, method: Method) -> nn.Module:
         head_options=config.head.options,
         projector=method.projector,
         pretrained=config.model.pretrained,
-        **config.model.options,
+        **options,
     )
 
 
@@ -253,7 +259,9 @@ def build_method(config: Config, objects: Objects) -> Method:
     return METHODS[config.method.name](**options)
 
 
-def build_criterion(config: Config, bundle: DataBundle, samples: int, objects: Objects) -> nn.Module:
+def build_criterion(
+    config: Config, bundle: DataBundle, samples: int, objects: Objects
+) -> nn.Module:
     """Make the loss that the config names."""
     if objects.criterion is not None:
         return _Indexed(objects.criterion)
@@ -273,19 +281,14 @@ class _Indexed(nn.Module):
 
     def __init__(self, criterion: nn.Module):
         super().__init__()
-        import inspect
-
         self.criterion = criterion
-        forward = getattr(criterion, "forward", criterion)
-        self.takes_index = "index" in inspect.signature(forward).parameters
+        self.takes_index = "index" in inspect.signature(criterion.forward).parameters
+        groups = getattr(criterion, "parameter_groups", None)
+        if groups is not None:
+            self.parameter_groups = groups
 
     def forward(self, logits: Tensor, target: Tensor, index: Tensor | None = None) -> Tensor:
         """Call the loss, with the index if it knows what that is."""
         extra = {"index": index} if self.takes_index else {}
         loss: Tensor = self.criterion(logits, target, **extra)
         return loss
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "parameter_groups":
-            return super().__getattr__("criterion").parameter_groups
-        return super().__getattr__(name)

@@ -120,8 +120,8 @@ class Trainer:
         feed = _Feeds(self, phase)
         self.stepper.begin(phase)
         for batch in feed.batches(self.position):
-            for part in batch.values():
-                self._seen[part.index.cpu()] = True
+            for fed in batch.values():
+                self._seen[fed.index.cpu()] = True
             clock = Clock(self.epoch, self.position, len(feed))
             micro = _split(batch, self.config.train.accumulate)
             moved = [{k: move(b, self.processes.device) for k, b in m.items()} for m in micro]
@@ -187,12 +187,10 @@ class Trainer:
 
     def _metrics(self, extra: Mapping[str, float]) -> dict[str, Any]:
         config, classes = self.config, self.job.bundle.num_classes
-        now = time.monotonic()
-        self.seconds += now - self._clock
         row: dict[str, Any] = {
             "epoch": self.epoch,
             "step": self.steps,
-            "seconds": round(now - self._clock, 3),
+            "seconds": 0.0,
             "lr": self.stepper.rate,
         }
         for name, (total, count) in sorted(self.sums.items()):
@@ -211,9 +209,12 @@ class Trainer:
             row["head/retention"] = self.retention
         every = config.train.record_every
         if last or (every and (self.epoch + 1) % every == 0):
-            row |= self.recorder.look(self.tester(self.job.train, self.job.noise.noisy))
+            row |= self.recorder.look(self.tester(self.job.train, self.job.given))
         self.recorder.head(self.method.deployed(), self.epoch, self.retention)
-        self._clock = time.monotonic()
+        now = time.monotonic()
+        row["seconds"] = round(now - self._clock, 3)
+        self.seconds += now - self._clock
+        self._clock = now
         return row
 
     def save(self) -> None:
@@ -238,7 +239,7 @@ class Trainer:
                 "sums": self.sums,
                 "retention": self.retention,
                 "seconds": self.seconds,
-                "rate": getattr(self.stepper, "rate", None),
+                "rate": self.stepper.rate,
             },
             "history": self.history,
             "networks": {name: net.state_dict() for name, net in self.method.nets.items()},
@@ -303,7 +304,7 @@ class _Feeds:
                 )
             loader = Loader(
                 job.train,
-                job.noise.noisy,
+                job.given,
                 bundle=job.bundle,
                 views=feed.views,
                 batch_size=size // processes.count,

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from edgemask.diagnostics import (
@@ -82,7 +83,7 @@ class Recorder:
 
     def write(self, folder: RunDir, outcome: Outcome, trust: Tensor) -> None:
         """Write ``samples.npz`` and, for a head with scores, ``head.npz``."""
-        samples = {
+        samples: dict[str, NDArray[Any]] = {
             "index": np.arange(len(self.noise)),
             "given": self.noise.noisy,
             "predicted": outcome.predicted,

@@ -11,7 +11,7 @@ from edgemask.engine.schedules import SCHEDULES, build_schedule
 from edgemask.engine.schema import build, check_options
 from edgemask.errors import UserError
 
-__all__ = ["resolve"]
+__all__ = ["is_object", "resolve"]
 
 # What the engine passes to a factory by itself.
 _HEAD_GIVEN = ("in_features", "out_features", "bias", "device", "dtype", "seed")
@@ -32,13 +32,37 @@ def resolve(*layers: Mapping[str, Any]) -> Config:
         0.5
     """
     config = build(*layers)
+    _check_names(config)
     return dataclasses.replace(
         config,
+        data=dataclasses.replace(config.data, options=_data_options(config)),
         head=dataclasses.replace(config.head, options=_head_options(config)),
         loss=dataclasses.replace(config.loss, preset=None, options=_loss_options(config)),
         method=dataclasses.replace(config.method, options=_method_options(config)),
         optim=_optim(config),
     )
+
+
+def is_object(name: str) -> bool:
+    """Whether a name stands for something that was handed in as an object."""
+    return name.startswith("object:")
+
+
+def _data_options(config: Config) -> Options:
+    from edgemask.data import DATASETS
+
+    if is_object(config.data.spec):
+        return config.data.options
+    factory = _named(DATASETS, config.data.spec.partition(":")[0], "data.spec")
+    given = ("root", "path")
+    return check_options(factory, config.data.options, "data.options", given=given)
+
+
+def _check_names(config: Config) -> None:
+    from edgemask.models import ADAPTERS, MODELS
+
+    if not is_object(config.model.name) and config.model.name.partition(":")[0] not in ADAPTERS:
+        _named(MODELS, config.model.name, "model.name")
 
 
 def _named(registry: Mapping[str, Any], name: str, path: str) -> Any:
@@ -58,6 +82,8 @@ def _head_options(config: Config) -> Options:
 def _loss_options(config: Config) -> Options:
     from edgemask.losses import LOSSES, preset_settings
 
+    if is_object(config.loss.name):
+        return config.loss.options
     factory = _named(LOSSES, config.loss.name, "loss.name")
     options = config.loss.options
     if config.loss.preset is not None:
@@ -70,6 +96,8 @@ def _loss_options(config: Config) -> Options:
 def _method_options(config: Config) -> Options:
     from edgemask.methods import METHODS
 
+    if is_object(config.method.name):
+        return config.method.options
     factory = _named(METHODS, config.method.name, "method.name")
     return check_options(factory, config.method.options, "method.options")
 

@@ -136,7 +136,8 @@ class RunDir:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 raise UserError(
-                    f"another process is working on {self.path}; wait for it, or give another folder"
+                    f"another process is working on {self.path}; wait for it, or give another "
+                    "folder"
                 ) from None
             yield
         finally:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import sys
+import os
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -14,8 +14,8 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from edgemask.engine.config import Config
-from edgemask.engine.files import read_json, write_json
+from edgemask.engine.config import Config, to_dict
+from edgemask.engine.files import read_json
 from edgemask.engine.finish import finish
 from edgemask.engine.job import (
     Job,
@@ -31,7 +31,7 @@ from edgemask.engine.passes import over_samples
 from edgemask.engine.precision import usable_precision
 from edgemask.engine.processes import Processes, has_accelerator
 from edgemask.engine.randomness import seed_everything, stream
-from edgemask.engine.resolve import resolve
+from edgemask.engine.resolve import is_object, resolve
 from edgemask.engine.rundir import RunDir, default_name
 from edgemask.engine.signals import listen
 from edgemask.errors import EdgeMaskWarning, UserError
@@ -115,9 +115,7 @@ class Run:
 
     def _need_finished(self) -> None:
         if not self.finished:
-            raise UserError(
-                f"{self.path} is not finished; go on with: edgemask resume {self.path}"
-            )
+            raise UserError(f"{self.path} is not finished; go on with: edgemask resume {self.path}")
 
 
 def load_run(path: str | Path) -> Run:
@@ -129,8 +127,15 @@ def resume(path: str | Path, *, observers: Sequence[Observer] = ()) -> Run:
     """Go on with a run where it stopped; a finished one is only opened."""
     folder = RunDir(path)
     config = folder.config()
-    for kind, value in (("data", config.data.spec), ("model", config.model.name)):
-        if value.startswith("object:"):
+    named = {
+        "data": config.data.spec,
+        "noise": config.noise.spec,
+        "model": config.model.name,
+        "loss": config.loss.name,
+        "method": config.method.name,
+    }
+    for kind, value in named.items():
+        if is_object(value):
             raise UserError(
                 f"{path} was started from Python with a {kind} object; call fit again with the "
                 "same arguments and out=, and it goes on"
@@ -162,7 +167,7 @@ def train(
         UserError: For anything that the caller can mend.
         Interrupted: After SIGTERM or Ctrl-C; the state is saved.
     """
-    config = resolve_objects(config, objects)
+    config = resolve(to_dict(config))
     folder = RunDir(out if out is not None else Path("runs") / default_name(config))
     if not fresh:
         folder.check_same(config)
@@ -181,17 +186,7 @@ def train(
     return Run(folder.path, model=model)
 
 
-def resolve_objects(config: Config, objects: Objects | None) -> Config:
-    """Check names and fill in options, leaving alone what objects stand for."""
-    from edgemask.engine.config import to_dict
-
-    del objects
-    return resolve(to_dict(config))
-
-
 def _is_main() -> bool:
-    import os
-
     return os.environ.get("RANK", "0") == "0"
 
 
@@ -225,7 +220,7 @@ def _train(
                 folder.write_config(config)
                 job.noise.save(folder / "noise.npz")
             processes.wait()
-            _start_trackers(config, processes, folder)
+            _start_trackers(config, processes)
             _announce(trainer, [note] if note else [])
             trainer.run()
             summary = finish(trainer)
@@ -257,7 +252,7 @@ def _set_up(config: Config, job: Job, objects: Objects, processes: Processes) ->
         rows = over_samples(
             function,
             job.train,
-            targets=job.noise.noisy,
+            targets=job.given,
             bundle=job.bundle,
             processes=processes,
             nets=nets,
@@ -273,7 +268,7 @@ def _set_up(config: Config, job: Job, objects: Objects, processes: Processes) ->
     method.setup(
         Task(
             num_classes=job.bundle.num_classes,
-            labels=torch.from_numpy(job.noise.noisy.copy()).to(processes.device),
+            labels=job.given.to(processes.device),
             epochs=config.train.epochs,
             batch_size=config.train.batch_size,
             criterion=criterion,
@@ -302,7 +297,7 @@ def _check_noise(folder: RunDir, job: Job) -> None:
             )
 
 
-def _start_trackers(config: Config, processes: Processes, folder: RunDir) -> None:
+def _start_trackers(config: Config, processes: Processes) -> None:
     if not config.log.trackers:
         return
     try:
@@ -324,7 +319,9 @@ def _announce(trainer: Trainer, notes: list[str]) -> None:
         samples=len(job.train),
         classes=job.bundle.num_classes,
         noise=job.noise.summary(),
-        parameters=sum(p.numel() for name in method.networks for p in method.nets[name].parameters()),
+        parameters=sum(
+            p.numel() for name in method.networks for p in method.nets[name].parameters()
+        ),
         device=str(trainer.processes.device),
         processes=trainer.processes.count,
         start_epoch=trainer.epoch,

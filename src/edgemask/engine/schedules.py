@@ -27,7 +27,7 @@ class Schedule:
     factor: Callable[[float], float]
     """Epoch -> factor."""
 
-    beta1: Callable[[float], float | None] = lambda epoch: None
+    beta1: Callable[[float], float | None] = lambda _epoch: None
     """Epoch -> first-moment decay of Adam, None for the optimiser's own."""
 
     warmup: float = 0.0
@@ -43,7 +43,7 @@ class Schedule:
 def constant(*, epochs: int) -> Schedule:
     """The learning rate stays as it is."""
     del epochs
-    return Schedule(lambda epoch: 1.0)
+    return Schedule(lambda _epoch: 1.0)
 
 
 def cosine(

@@ -22,7 +22,8 @@ class Interrupted(KeyboardInterrupt):
 
     def __init__(self, path: Path, number: int):
         super().__init__(
-            f"stopped by {signal.Signals(number).name} and saved; go on with: edgemask resume {path}"
+            f"stopped by {signal.Signals(number).name} and saved; "
+            f"go on with: edgemask resume {path}"
         )
         self.path = path
         self.signal = number

@@ -56,6 +56,7 @@ class Stepper:
         self.config = config
         self.method = method
         self.processes = processes
+        self.rate = config.optim.lr
         self.schedule = build_schedule(config.optim.schedule, config.train.epochs)
         criterion = method.task.criterion
         learners = {name: method.nets[name] for name in method.networks}
@@ -76,12 +77,14 @@ class Stepper:
         method = self.method
         for name, net in method.nets.items():
             net.train(name in phase.learners or name in phase.shadow)
-            net.requires_grad_(False)
+            net.requires_grad_(requires_grad=False)
         for path in phase.train:
             name, _, part = path.partition(".")
-            method.nets[name].get_submodule(part).requires_grad_(True)
+            method.nets[name].get_submodule(part).requires_grad_(requires_grad=True)
 
-    def step(self, phase: Phase, batches: Sequence[Mapping[str, Batch]], clock: Clock) -> list[Step]:
+    def step(
+        self, phase: Phase, batches: Sequence[Mapping[str, Batch]], clock: Clock
+    ) -> list[Step]:
         """Make one optimiser step from one or several micro-batches.
 
         Returns:
@@ -92,9 +95,8 @@ class Stepper:
         """
         learners = [self.method.nets[name] for name in phase.learners]
         active = self._active(phase)
-        rate = math.nan
         for optimiser in active.values():
-            rate = set_rate(
+            self.rate = set_rate(
                 optimiser,
                 self.config.optim,
                 self.schedule,
@@ -105,7 +107,6 @@ class Stepper:
             optimiser.zero_grad(set_to_none=True)
         if self.loss_optimiser is not None:
             self.loss_optimiser.zero_grad(set_to_none=True)
-        self.rate = rate
         with one_step(*learners):
             before = _random_state(self.method) if phase.ascent else None
             results = self._gradients(phase, batches, clock)
@@ -176,7 +177,7 @@ class Stepper:
         home = [p.detach().clone() for p in weights]
         with torch.no_grad():
             for p in weights:
-                p.add_(p.grad * scale)  # type: ignore[operator]
+                p.add_(p.grad * scale)
         for p in _parameters(learners):
             p.grad = None
         if self.loss_optimiser is not None:
@@ -247,7 +248,9 @@ def _still_statistics(nets: Sequence[nn.Module]) -> Iterator[None]:
     """Hold the running statistics of batch normalisation (momentum 0)."""
     layers = [m for net in nets for m in net.modules() if isinstance(m, _BatchNorm)]
     momenta = [layer.momentum for layer in layers]
-    counts = [None if m.num_batches_tracked is None else m.num_batches_tracked.clone() for m in layers]
+    counts = [
+        None if m.num_batches_tracked is None else m.num_batches_tracked.clone() for m in layers
+    ]
     try:
         for layer in layers:
             layer.momentum = 0.0

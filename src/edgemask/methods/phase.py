@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
 from torch import Tensor
 
 __all__ = ["Clock", "Feed", "Phase", "Step"]
@@ -64,7 +63,7 @@ class Phase:
 
     feeds: Mapping[str, Feed] = field(default_factory=lambda: {"train": Feed()})
     """Loaders by name. The first one sets the length of the phase; the others start again when
-    they run out."""
+    they run out, and are missing from the batch where they have no sample at all."""
 
     lr: float | None = None
     """A fixed learning rate for this phase instead of the schedule's."""
@@ -125,6 +124,5 @@ class Step:
     """Numbers to average over the epoch, as ``train/<name>``."""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.loss, torch.Tensor) or self.loss.ndim != 0:
-            got = getattr(self.loss, "shape", type(self.loss).__name__)
-            raise ValueError(f"Step.loss must be a scalar tensor, got {got}")
+        if self.loss.ndim != 0:
+            raise ValueError(f"Step.loss must be a scalar, got shape {tuple(self.loss.shape)}")

@@ -90,9 +90,7 @@ def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def explain_config(
-    config: Config, settings: Mapping[str, Setting]
-) -> list[tuple[str, Any, str]]:
+def explain_config(config: Config, settings: Mapping[str, Setting]) -> list[tuple[str, Any, str]]:
     """Return every value of a config with its source: a setting's, or the default."""
     rows = []
     for key, value in flatten(to_dict(config)).items():

@@ -16,11 +16,15 @@ from edgemask import _compat
 
 if TYPE_CHECKING:
     from edgemask import data as data
+    from edgemask import diagnostics as diagnostics
+    from edgemask import engine as engine
     from edgemask import heads as heads
     from edgemask import losses as losses
+    from edgemask import methods as methods
     from edgemask import models as models
     from edgemask import noise as noise
     from edgemask import report as report
+    from edgemask.engine import fit as fit
     from edgemask.heads import KANLinear as KANLinear
     from edgemask.heads import SEMLinear as SEMLinear
     from edgemask.heads import SKANLinear as SKANLinear
@@ -31,13 +35,26 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_ROOMS = frozenset({"data", "heads", "losses", "models", "noise", "report"})
+_ROOMS = frozenset(
+    {
+        "data",
+        "diagnostics",
+        "engine",
+        "heads",
+        "losses",
+        "methods",
+        "models",
+        "noise",
+        "report",
+    }
+)
 _NAMES = {
     "KANLinear": "heads",
     "SEMLinear": "heads",
     "SKANLinear": "heads",
     "attach": "heads",
     "detach": "heads",
+    "fit": "engine",
     "one_step": "heads",
     "predicting": "heads",
 }

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from edgemask.engine.config import Config, config_hash
 from edgemask.engine.export import export
+from edgemask.engine.fit import fit
 from edgemask.engine.job import Objects
 from edgemask.engine.observer import Observer, RunInfo
+from edgemask.engine.recipes import RECIPES, Recipe, explain
 from edgemask.engine.resolve import resolve
 from edgemask.engine.runs import Run, load_run, resume, train
 from edgemask.engine.schema import assign, dump_yaml, json_schema, load_yaml, merge
@@ -13,17 +15,21 @@ from edgemask.engine.signals import Interrupted
 from edgemask.engine.stepping import LossError
 
 __all__ = [
+    "RECIPES",
     "Config",
     "Interrupted",
     "LossError",
     "Objects",
     "Observer",
+    "Recipe",
     "Run",
     "RunInfo",
     "assign",
     "config_hash",
     "dump_yaml",
+    "explain",
     "export",
+    "fit",
     "json_schema",
     "load_run",
     "load_yaml",

@@ -9,7 +9,7 @@ gives none of it.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -23,6 +23,7 @@ Word = TypeVar("Word", int, Tensor)
 
 _BITS64 = (1 << 64) - 1
 _RESOLUTION = 2.0**-16
+_CPU = torch.device("cpu")
 
 
 def _signed(value: int, bits: int) -> int:
@@ -55,14 +56,32 @@ def _mix(seed: Word, step: Word, bits: int) -> Word:
     return ((z ^ ((z >> 27) & ((1 << 37) - 1))) * _MIX[1]) & bits
 
 
-@lru_cache(maxsize=8)
-def _counter(count: int, device: torch.device) -> Tensor:
-    """0, 1, 2, ...: a constant, never written to."""
-    return torch.arange(count, dtype=torch.int32, device=device)
+class _Constants(NamedTuple):
+    """Tensors that are never written to; an operation takes them faster than Python numbers."""
+
+    counter: Tensor
+    rounds: tuple[tuple[Tensor, Tensor], ...]
+    half: Tensor
+    middle: Tensor
+
+
+def _constants(hashes: int, device: torch.device) -> _Constants:
+    def number(value: int) -> Tensor:
+        return torch.full((), value, dtype=torch.int32, device=device)
+
+    return _Constants(
+        counter=torch.arange(hashes, dtype=torch.int32, device=device),
+        rounds=tuple((number(shift), number(odd)) for shift, odd in _ROUNDS),
+        half=number(16),
+        middle=torch.full((), 0.5 + _RESOLUTION / 2, device=device),
+    )
+
+
+_kept_constants = lru_cache(maxsize=8)(_constants)
 
 
 def counter_uniform(
-    key: StepKey, count: int, *, start: int = 0, device: torch.device | str = "cpu"
+    key: StepKey, count: int, *, start: int = 0, device: torch.device = _CPU
 ) -> Tensor:
     """Draw the numbers ``start .. start + count - 1`` of a step, uniform in (0, 1), float32.
 
@@ -83,21 +102,20 @@ def counter_uniform(
     multiplier, offset = key
     skip = start % 2
     hashes = (skip + count + 1) // 2
-    counter = (
-        torch.arange(hashes, dtype=torch.int32, device=device)
-        if torch.compiler.is_compiling()
-        else _counter(hashes, torch.device(device))
-    )
+    constants = (_constants if torch.compiler.is_compiling() else _kept_constants)(hashes, device)
     first = multiplier * (start // 2) + offset
-    x = counter * multiplier
+    x = constants.counter * multiplier
     x.add_(_signed(first, 32) if isinstance(first, int) else first)
     # Shifts repeat the sign; the top bit that this costs is made up for by the multiplications.
     shifted = torch.empty_like(x)
-    for shift, odd in _ROUNDS:
+    for shift, odd in constants.rounds:
         x.bitwise_xor_(torch.bitwise_right_shift(x, shift, out=shifted)).mul_(odd)
-    x.add_(torch.bitwise_right_shift(x, 16, out=shifted))
-    u = x.view(torch.int16)[skip : skip + count].to(torch.float32)
-    return torch.add(u.new_full((), 0.5 + _RESOLUTION / 2), u, alpha=_RESOLUTION, out=u)
+    x.add_(torch.bitwise_right_shift(x, constants.half, out=shifted))
+    lanes = x.view(torch.int16)
+    if lanes.numel() != count:
+        lanes = lanes[skip : skip + count]
+    u = lanes.to(torch.float32)
+    return torch.add(constants.middle, u, alpha=_RESOLUTION, out=u)
 
 
 def fresh_seed(weight: Tensor) -> int:

@@ -66,34 +66,45 @@ def _score_and_draw_in_blocks(
 ) -> Tensor:
     rows, columns = scores.shape
     height = min(rows, max(1, _BLOCK // columns))
-    blocks = [slice(top, min(top + height, rows)) for top in range(0, rows, height)]
+    mask = workspace.take(scores)
     scratch = torch.empty(height, columns, dtype=scores.dtype)
-    one_block = len(blocks) == 1
+    one_block = height == rows
+    # the views of each block: which rows, their scores, their mask, and memory for raw scores
+    blocks = (
+        [(slice(None), scores, mask, scratch)]
+        if one_block
+        else list(
+            zip(
+                [slice(top, top + height) for top in range(0, rows, height)],
+                scores.split(height),
+                mask.split(height),
+                [scratch[: min(height, rows - top)] for top in range(0, rows, height)],
+                strict=True,
+            )
+        )
+    )
 
-    low, high, usable = math.inf, -math.inf, True
-    for block in blocks:
-        bounds = torch.aminmax(fill(block, scratch[: block.stop - block.start]))
-        low, high = min(low, bounds.min.item()), max(high, bounds.max.item())
-        usable = usable and math.isfinite(bounds.max.item() - bounds.min.item())
-    span = high - low
+    bounds = [torch.aminmax(fill(block, new)) for block, _, _, new in blocks]
+    lows, highs = [b.min.item() for b in bounds], [b.max.item() for b in bounds]
+    usable = math.isfinite(sum(lows) + sum(highs))
+    low, span = min(lows), max(highs) - min(lows)
     first = steps.item() == 0
     if not usable and first:
         scores.fill_(1.0)
     steps += usable
 
-    mask = workspace.take(scores)
-    for block in blocks:
-        smooth = scores[block]
+    for number, (block, smooth, kept, new) in enumerate(blocks):
         if usable:
-            new = scratch if one_block else fill(block, scratch[: block.stop - block.start])
+            if not one_block:
+                fill(block, new)
             if span > 0.0:
                 new.sub_(low).mul_(1.0 / (span + EPS))
             else:
                 new.fill_(1.0)
             smooth.lerp_(new, 1.0 if first else 1.0 - rule.beta)
         if rule.policy.edgewise:
-            uniform = counter_uniform(key, smooth.numel(), start=block.start * columns)
-            rule.policy.draw(smooth, rule.rho, uniform.view_as(smooth), out=mask[block])
+            uniform = counter_uniform(key, smooth.numel(), start=number * height * columns)
+            rule.policy.draw(smooth, rule.rho, uniform.view(smooth.shape), out=kept)
     if not rule.policy.edgewise:
         mask.copy_(_draw(scores, key, rule))
     return mask

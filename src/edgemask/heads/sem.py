@@ -227,6 +227,8 @@ class SEMLinear(EdgeScoring, nn.Linear):
         factor = rule.factor(mean_over_ranks(total, len(samples)))
 
         def fill(rows: slice, out: Tensor) -> Tensor:
+            if out.shape == weight.shape:
+                return rule.score(weight, factor, out)
             return rule.score(weight[rows], factor[rows] if factor.dim() == 2 else factor, out)
 
         return fill

@@ -97,8 +97,8 @@ class TestAgainstTransformers:
         if kind in TEXT:
             mask = x.ne(reference.config.pad_token_id).long()
             expected = reference(input_ids=x, attention_mask=mask).logits
-            mapped = model({"input_ids": x, "attention_mask": mask})
-            torch.testing.assert_close(mapped, expected)
+            mapped = transformers.BatchEncoding({"input_ids": x, "attention_mask": mask})
+            torch.testing.assert_close(model(mapped), expected)
         else:
             expected = reference(pixel_values=x).logits
         torch.testing.assert_close(model(x), expected)

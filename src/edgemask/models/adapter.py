@@ -88,14 +88,16 @@ class Adapter(Backbone):
         }
 
     def to_native(self) -> dict[str, Tensor]:
-        """Return the state dict in the library's own layout, without a projector."""
-        native = {}
-        for name, value in self.state_dict().items():
-            part, rest = name.split(".", 1)
-            if part == "net":
-                native[rest] = value
-            elif part == "head":
-                native[f"{self.classifier_name}.{rest}"] = value
+        """Return the state dict in the library's own layout, without projector or head's scores."""
+        if not isinstance(self.head, nn.Linear):
+            raise UserError(
+                f"a {type(self.head).__name__} head has no place in the library's own layout"
+            )
+        native: dict[str, Tensor] = self.net.state_dict()
+        for name in ("weight", "bias"):
+            value = getattr(self.head, name)
+            if value is not None:
+                native[f"{self.classifier_name}.{name}"] = value.detach()
         return native
 
 

@@ -22,7 +22,6 @@ NETWORKS = [
     ("convnext_atto", (3, 64, 64), "head.fc", 320),
     ("mobilenetv3_small_050", (3, 64, 64), "classifier", 1024),
     ("efficientnet_b0", (1, 64, 64), "classifier", 1280),
-    ("densenet121", (3, 64, 64), "classifier", 1024),
 ]
 
 

@@ -66,7 +66,7 @@ class Backbone(nn.Module):
         self.head = nn.Linear(self.num_features, self.num_classes)
         self.register_module("projector", None)
 
-    def feature_maps(self, x: Any) -> Tensor:  # noqa: ARG002
+    def feature_maps(self, x: Any) -> Tensor:
         """Return the output of the last convolutional block, ``(B, channels, height, width)``."""
         raise UserError(f"{type(self).__name__} has no convolutional feature maps")
 

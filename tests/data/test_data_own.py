@@ -41,10 +41,10 @@ def folder(root: Path, per_class: int = 5, size: tuple[int, int] = (16, 16)) -> 
 @pytest.mark.parametrize(
     ("x", "shape", "recipe"),
     [
-        (np.zeros((20, 9, 9), np.uint8), (1, 9, 9), "small-images"),
-        (np.zeros((20, 9, 9, 3), np.uint8), (3, 9, 9), "small-images"),
-        (np.zeros((20, 3, 9, 9), np.uint8), (3, 9, 9), "small-images"),
-        (np.zeros((20, 3, 120, 120), np.uint8), (3, 120, 120), "images"),
+        (np.zeros((20, 9, 9), np.uint8), (1, 9, 9), "array-images"),
+        (np.zeros((20, 9, 9, 3), np.uint8), (3, 9, 9), "array-images"),
+        (np.zeros((20, 3, 9, 9), np.uint8), (3, 9, 9), "array-images"),
+        (np.zeros((20, 3, 120, 120), np.uint8), (3, 120, 120), "array-images"),
         (np.random.default_rng(0).random((20, 3, 9, 9)), (3, 9, 9), "float-images"),
         (np.random.default_rng(0).random((20, 6)), (6,), "features"),
         (torch.arange(40).view(20, 2), (2,), "features"),
@@ -98,6 +98,7 @@ def test_names_as_labels_and_true_labels_beside_noisy_ones() -> None:
         (np.zeros((4, 2)), np.arange(4), {"x_test": np.zeros((1, 2))}, "given together"),
         (np.zeros((4, 2)), np.arange(4) % 2, {"test_fraction": 1.5}, "got 1.5"),
         (np.zeros((4, 2)), np.arange(4), {"class_names": ["a"]}, "label 1 of sample 1"),
+        (np.zeros((4, 9, 9), np.uint8), np.arange(4) % 2, {"recipe": "cifar10"}, "for 3 channels"),
     ],
 )
 def test_array_mistakes_are_named(x, y, options, message) -> None:  # type: ignore[no-untyped-def]
@@ -154,7 +155,7 @@ def test_dataset_with_random_transforms_is_reproducible(workers: int) -> None:
 def test_dataset_of_uint8_images_goes_through_the_views() -> None:
     images = torch.randint(0, 256, (30, 3, 8, 8), dtype=torch.uint8)
     bundle = from_dataset(TensorDataset(images, torch.arange(30) % 3), clean=True)
-    assert bundle.recipe == "small-images"
+    assert bundle.recipe == "array-images"
     assert bundle.num_classes == 3
     assert (len(bundle.train), len(bundle.test)) == (24, 6)
     batch = next(iter(Loader(bundle.train, bundle=bundle, views=("none",), batch_size=4)))

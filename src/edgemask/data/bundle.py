@@ -54,13 +54,23 @@ class DataBundle:
             raise DataError(
                 f"{self.name}: {len(self.class_names)} class names for {self.num_classes} classes"
             )
-        if self.recipe not in RECIPES:
-            raise DataError(f"{self.name}: unknown recipe {self.recipe!r}")
+        RECIPES[self.recipe]  # an unknown name raises here
+        channels = {len(values) for values in self.normalisation}
+        if not channels <= {1, self.input_shape[0]}:
+            raise DataError(
+                f"{self.name}: the normalisation of recipe {self.recipe!r} is for {max(channels)} "
+                f"channels, the samples have {self.input_shape[0]}"
+            )
 
     @property
     def test(self) -> Split:
         """The main test set."""
         return next(iter(self.tests.values()))
+
+    @property
+    def label_classes(self) -> int:
+        """The number of classes among the training labels, those out of distribution included."""
+        return max(self.num_classes, int(self.train.labels.max()) + 1)
 
 
 def from_arrays(
@@ -104,6 +114,8 @@ def from_arrays(
     samples = _samples(x, "x", name)
     names = _class_names((y, y_test, y_clean), class_names, name)
     labels = class_numbers(y, names, where=f"{name}: y")
+    if len(samples) != len(labels):
+        raise DataError(f"{name}: {len(samples)} samples in x but {len(labels)} labels in y")
     true = None if y_clean is None else class_numbers(y_clean, names, where=f"{name}: y_clean")
     if true is not None and len(true) != len(labels):
         raise DataError(f"{name}: {len(labels)} labels in y but {len(true)} in y_clean")
@@ -123,13 +135,10 @@ def from_arrays(
         kept, held = stratified_holdout(labels, test_fraction, seed=seed)
         test_labels = labels if true is None else true
         test = TensorSplit(samples[torch.from_numpy(held)], test_labels[held])
-    if len(samples) != len(labels):
-        raise DataError(f"{name}: {len(samples)} samples in x but {len(labels)} labels in y")
     train = TensorSplit(samples[torch.from_numpy(kept)], labels[kept])
-    kind = recipe or _kind(train.data)
-    constants = RECIPES[kind]
-    if normalisation is None and constants.mean and constants.std:
-        normalisation = constants.mean, constants.std
+    if normalisation is None:
+        fixed = RECIPES[recipe].normalisation if recipe else None
+        normalisation = fixed or measure(train.data)
     return DataBundle(
         name=name,
         num_classes=len(names),
@@ -137,8 +146,8 @@ def from_arrays(
         input_shape=tuple(train.data.shape[1:]),
         train=train,
         tests={"test": test},
-        normalisation=normalisation or measure(train.data),
-        recipe=kind,
+        normalisation=normalisation,
+        recipe=recipe or _kind(train.data),
         clean_known=clean,
         clean_test=x_test is not None or clean or true is not None,
         true_labels=None if true is None else true[kept],
@@ -247,7 +256,7 @@ def measure(data: Tensor) -> Normalisation:
 
 
 def _samples(x: Tensor | NDArray[Any], argument: str, name: str) -> Tensor:
-    data = torch.as_tensor(x if isinstance(x, Tensor) else np.ascontiguousarray(x))
+    data = x if isinstance(x, Tensor) else torch.from_numpy(np.require(x, requirements=["C", "W"]))
     if data.dtype == torch.uint8 and data.ndim == 3:
         data = data[:, None]
     if data.dtype == torch.uint8 and data.ndim == 4:
@@ -271,7 +280,7 @@ def _samples(x: Tensor | NDArray[Any], argument: str, name: str) -> Tensor:
 def _kind(data: Tensor) -> str:
     if data.dtype != torch.uint8:
         return "float-images" if data.ndim == 4 else "features"
-    return "small-images" if data.shape[-1] <= 96 else "images"
+    return "array-images"
 
 
 def _class_names(labels: Sequence[Any], given: Sequence[str] | None, name: str) -> tuple[str, ...]:

@@ -258,7 +258,7 @@ def _augment(view: str | Augment, bundle: DataBundle | None) -> Augment:
 
 
 def _check_targets(targets: NDArray[Any] | Tensor, count: int, bundle: DataBundle | None) -> Tensor:
-    values = torch.as_tensor(targets)
+    values = targets.cpu() if isinstance(targets, Tensor) else torch.from_numpy(np.array(targets))
     if len(values) != count or values.ndim not in (1, 2):
         raise DataError(
             f"targets must be (N,) class numbers or (N, C) soft targets with N = {count}, "

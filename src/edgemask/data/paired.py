@@ -32,9 +32,9 @@ class PairedLoader:
     Example:
         >>> from edgemask.data import Loader, PairedLoader, load
         >>> digits = load("digits")
-        >>> def part(start, stop):
-        ...     return Loader(digits.train, bundle=digits, batch_size=64, indices=range(start,
-        stop)) >>> pairs = PairedLoader(part(0, 300), part(300, 400))
+        >>> def part(*where):
+        ...     return Loader(digits.train, bundle=digits, batch_size=64, indices=range(*where))
+        >>> pairs = PairedLoader(part(0, 300), part(300, 400))
         >>> len(pairs), [len(pair.unlabelled.index) for pair in pairs]
         (5, [64, 36, 64, 36, 64])
     """

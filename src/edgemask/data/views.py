@@ -95,6 +95,11 @@ class Recipe:
     resize_first: bool = True
     crop: Literal["center", "random", "resized"] = "random"
 
+    @property
+    def normalisation(self) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
+        """Mean and std, where the recipe fixes them."""
+        return None if self.mean is None or self.std is None else (self.mean, self.std)
+
 
 _WEAK = (PadCrop(4), Flip())
 _JAL10 = ((0.49139968, 0.48215827, 0.44653124), (0.24703233, 0.24348505, 0.26158768))
@@ -165,9 +170,10 @@ RECIPES: Registry[Recipe] = Registry(
             "APL, ALF", resize=None, square=True, resize_first=False, crop="resized",
             weak=(Flip(), RandomRotation(20), ColourJitter(0.4, 0.2), CutOut(112, _GREY_APL))),
         "images": _large("own images: scale, crop, flip; + RandAugment"),
-        "small-images": Recipe("own images of at most 96 pixels: shift, flip; + AutoAugment", _WEAK,
-                               (AutoAugment(),)),
-        "float-images": Recipe("images given as floats: shift, flip; no strong view", _WEAK, None),
+        "array-images": Recipe("own images in memory: shift by an eighth, flip; + AutoAugment",
+                               (PadCrop(1 / 8), Flip()), (AutoAugment(),)),
+        "float-images": Recipe("images given as floats: shift by an eighth, flip; no strong view",
+                               (PadCrop(1 / 8), Flip()), None),
         "features": Recipe("tabular: Gaussian jitter of 5 % of a standard deviation; strong 15 %",
                            finish=(FeatureJitter(0.05),), strong_finish=(FeatureJitter(0.15),)),
         "as-given": Recipe("samples that come transformed: every view is the sample"),

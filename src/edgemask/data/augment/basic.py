@@ -15,18 +15,20 @@ __all__ = ["CutOut", "FeatureJitter", "Flip", "PadCrop", "erase_squares"]
 class PadCrop:
     """Pad every side with black and cut a window of the old size at a place drawn per image.
 
-    With ``padding=4`` the usual CIFAR crop; with ``padding=1`` a shift by at most one pixel.
+    With ``padding=4`` the usual CIFAR crop; with ``padding=1`` a shift by at most one pixel. A
+    padding below 1 is a part of the height.
 
     Shape: ``(B, C, H, W)`` to ``(B, C, H, W)``.
     """
 
-    padding: int = 4
+    padding: float = 4
 
     def __call__(self, images: Tensor, generator: Generator) -> Tensor:
         """Return the changed images."""
         count, channels, height, width = images.shape
-        places = torch.randint(0, 2 * self.padding + 1, (2, count, 1), generator=generator)
-        padded = F.pad(images, (self.padding,) * 4)
+        padding = round(self.padding * height) if self.padding < 1 else int(self.padding)
+        places = torch.randint(0, 2 * padding + 1, (2, count, 1), generator=generator)
+        padded = F.pad(images, (padding,) * 4)
         rows = places[0] + torch.arange(height)
         columns = places[1] + torch.arange(width)
         flat = rows[:, :, None] * padded.shape[-1] + columns[:, None, :]

@@ -83,7 +83,7 @@ def bundle_of_files(
             splits[part] = TensorSplit(load_images(paths, side), labels[part], names)
         else:
             splits[part] = FileSplit(paths, labels[part], size=side, root=root)
-    recipe = "small-images" if side <= SMALL else "images"
+    recipe = "array-images" if side <= SMALL else "images"
     train = splits.pop("train")
     return DataBundle(
         name=name,

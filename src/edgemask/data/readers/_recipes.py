@@ -22,7 +22,6 @@ def recipe_name(dataset: str, recipe: str | None) -> str:
 
 def normalisation_of(recipe: str) -> Normalisation:
     """Return the constants of a recipe that has them."""
-    found = RECIPES[recipe]
-    assert found.mean is not None
-    assert found.std is not None
-    return found.mean, found.std
+    found = RECIPES[recipe].normalisation
+    assert found is not None
+    return found

@@ -1,0 +1,263 @@
+"""Views: crops and flips against loops, the statistics of the policies, the recipes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from edgemask.data import Loader, from_arrays, load, views
+from edgemask.data._random import torch_stream
+from edgemask.data.augment.basic import CutOut, FeatureJitter, Flip, PadCrop
+from edgemask.data.augment.policies import (
+    CIFAR10_POLICY,
+    AutoAugment,
+    ColourJitter,
+    RandAugment,
+    RandomRotation,
+)
+from edgemask.data.images import Fit
+from edgemask.errors import UserError
+
+ALL_STEPS = [
+    PadCrop(4), Flip(), CutOut(8, (1, 2, 3)), AutoAugment(), RandAugment(), ColourJitter(),
+    RandomRotation(),
+]  # fmt: skip
+
+
+def noise(count: int, size: int = 16, channels: int = 3) -> Tensor:
+    generator = torch.Generator().manual_seed(1)
+    shape = (count, channels, size, size)
+    return torch.randint(0, 256, shape, dtype=torch.uint8, generator=generator)
+
+
+def within(count: int, total: int, probability: float, sigmas: float = 4.5) -> bool:
+    """Whether a binomial count is plausible (one in 150,000 is refused at 4.5 sigma)."""
+    spread = (total * probability * (1 - probability)) ** 0.5
+    return abs(count - total * probability) <= sigmas * spread + 1e-9
+
+
+# crop and flip ----------------------------------------------------------------------------------
+
+
+def test_crops_are_windows_of_the_padded_image() -> None:
+    images = noise(500)
+    found = PadCrop(2)(images, torch_stream(0))
+    padded = np.pad(images.numpy(), ((0, 0), (0, 0), (2, 2), (2, 2)))
+    places = np.zeros((5, 5), int)
+    for i in range(500):
+        hits = [
+            (y, x)
+            for y in range(5)
+            for x in range(5)
+            if np.array_equal(padded[i, :, y : y + 16, x : x + 16], found[i].numpy())
+        ]
+        assert len(hits) == 1
+        places[hits[0]] += 1
+    assert all(within(int(c), 500, 1 / 25) for c in places.ravel())
+
+
+def test_flips_mirror_about_half_of_the_images() -> None:
+    images = noise(2000, 4)
+    found = Flip()(images, torch_stream(0))
+    same = (found == images).flatten(1).all(1)
+    mirrored = (found == images.flip(-1)).flatten(1).all(1)
+    assert (same ^ mirrored).all()
+    assert within(int(mirrored.sum()), 2000, 0.5)
+
+
+@pytest.mark.parametrize("step", ALL_STEPS, ids=lambda step: type(step).__name__)
+def test_steps_are_pure_functions_of_batch_and_generator(step) -> None:  # type: ignore[no-untyped-def]
+    images = noise(64)
+    before = torch.random.get_rng_state()
+    first = step(images, torch_stream(7))
+    assert first.shape == images.shape
+    assert first.dtype == torch.uint8
+    assert torch.equal(images, noise(64))
+    assert torch.equal(first, step(images, torch_stream(7)))
+    assert not torch.equal(first, step(images, torch_stream(8)))
+    assert torch.equal(before, torch.random.get_rng_state())
+    assert step(images[:0], torch_stream(7)).shape == (0, 3, 16, 16)
+
+
+def test_cutout_covers_one_square_with_the_fill() -> None:
+    images = torch.full((200, 3, 32, 32), 255, dtype=torch.uint8)
+    found = CutOut(8, (1, 2, 3))(images, torch_stream(0))
+    covered = (found[:, 0] == 1) & (found[:, 1] == 2) & (found[:, 2] == 3)
+    assert (covered | (found == 255).all(1)).all()
+    area = covered.flatten(1).sum(1)
+    assert int(area.max()) == 64
+    assert int(area.min()) >= 16  # at worst a quarter of it, in a corner
+
+
+# policies ---------------------------------------------------------------------------------------
+
+
+def test_the_autoaugment_table_is_the_published_one() -> None:
+    transforms = pytest.importorskip("torchvision.transforms")
+    policy = transforms.AutoAugment(transforms.AutoAugmentPolicy.CIFAR10)
+    ours = {"Color": "colour", "ShearX": "shear_x", "ShearY": "shear_y",
+            "TranslateX": "translate_x", "TranslateY": "translate_y"}  # fmt: skip
+    assert len(policy.policies) == len(CIFAR10_POLICY) == 25
+    for theirs, mine in zip(policy.policies, CIFAR10_POLICY, strict=True):
+        for (name, probability, level), (own, p, m) in zip(theirs, mine, strict=True):
+            assert (ours.get(name, name.lower()), probability) == (own, p)
+            assert level is None or level == m
+
+
+def test_autoaugment_draws_a_sub_policy_for_each_image() -> None:
+    """One of 25 per image: the pairs of operations are independent, each with its own rate."""
+    from edgemask.data.augment import policies
+
+    count = 100_000
+    first, second = AutoAugment().draw(count, torch_stream(3))
+    number = {name: i for i, name in enumerate(policies._NAMES)}
+    for place, drawn in enumerate((first, second)):
+        for name in policies._NAMES:
+            expected = sum(p for n, p, _ in (pair[place] for pair in CIFAR10_POLICY) if n == name)
+            assert within(int((drawn.operation == number[name]).sum()), count, expected / 25), name
+    # sub-policy 22 is the only one that starts with translate_y at the last level
+    alone = (first.operation == number["translate_y"]) & (first.magnitude.abs() > 0.4)
+    both = alone & (second.operation == number["translate_y"])
+    assert within(int(both.sum()), count, 0.9 * 0.7 / 25)
+    signs = first.magnitude[alone] > 0
+    assert within(int(signs.sum()), len(signs), 0.5)
+    # neighbours in a batch are independent: equal operations as often as chance has it
+    rates = torch.bincount(first.operation + 1).float() / count
+    chance = float((rates**2).sum())
+    assert within(int((first.operation[1:] == first.operation[:-1]).sum()), count - 1, chance, 6)
+
+
+def test_autoaugment_magnitudes() -> None:
+    from edgemask.data.augment import policies
+
+    number = {name: i for i, name in enumerate(policies._NAMES)}
+    first, second = AutoAugment().draw(20_000, torch_stream(5))
+    found = {
+        name: {
+            round(abs(v), 3)
+            for drawn in (first, second)
+            for v in drawn.magnitude[drawn.operation == number[name]].tolist()
+        }
+        for name in ("posterize", "rotate", "solarize", "shear_y", "contrast")
+    }
+    assert found["posterize"] == {5.0}  # level 7 of 8..4 bits
+    assert found["rotate"] == {6.667}
+    assert found["solarize"] == {199.111, 28.444, 113.778, 170.667}
+    assert found["shear_y"] == {0.267, 0.233}
+    assert found["contrast"] == {1.6, 0.4, 1.7, 0.3}
+
+
+def test_randaugment_draws_two_operations_half_applied() -> None:
+    count = 60_000
+    for drawn in RandAugment().draw(count, torch_stream(1)):
+        counts = torch.bincount(drawn.operation + 1, minlength=16)
+        assert within(int(counts[0]), count, 0.5)
+        assert all(within(int(c), count, 0.5 / 15) for c in counts[1:])
+        rotations = drawn.magnitude[drawn.operation == 7]
+        assert sorted({round(abs(v)) for v in rotations.tolist()}) == list(range(3, 30, 3))
+        assert within(int((rotations > 0).sum()), len(rotations), 0.5)
+        cut = {round(v, 2) for v in drawn.magnitude[drawn.operation == 14].tolist()}
+        assert cut == {round(0.02 * level, 2) for level in range(1, 10)}
+
+
+def test_rotation_angles_reach_both_ways() -> None:
+    images = torch.zeros(400, 1, 33, 33, dtype=torch.uint8)
+    images[:, :, 16, 28] = 255  # a mark to the right of the centre
+    found = RandomRotation(20)(images, torch_stream(2))
+    places = found[:, 0].flatten(1).argmax(1)
+    visible = found.flatten(1).amax(1) == 255
+    y, x = 16 - places[visible] // 33, places[visible] % 33 - 16
+    angles = torch.rad2deg(torch.atan2(y.float(), x.float()))
+    assert float(angles.abs().max()) < 24
+    assert float(angles.max()) > 14
+    assert float(angles.min()) < -14
+    assert abs(float(angles.mean())) < 3
+
+
+def test_colour_jitter_changes_each_image_on_its_own() -> None:
+    images = noise(1, 8).expand(50, -1, -1, -1).contiguous()
+    found = ColourJitter()(images, torch_stream(0))
+    assert len({tuple(x.flatten().tolist()) for x in found}) == 50
+    still = ColourJitter(strength=0.0, hue=0.0)(images, torch_stream(0))
+    assert int((still.int() - images.int()).abs().max()) <= 1
+
+
+# files ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("crop", ["center", "random", "resized"])
+@pytest.mark.parametrize("square", [False, True])
+@pytest.mark.parametrize("size", [(300, 180), (180, 300), (40, 40), (7, 500)])
+def test_fit_gives_the_size_asked_for(size: tuple[int, int], square: bool, crop: str) -> None:
+    from PIL import Image
+
+    image = Image.new("RGB", size, (9, 8, 7))
+    for resize in (None, 73):
+        fit = Fit(64, resize, square=square, crop=crop)  # type: ignore[arg-type]
+        found = fit(image, torch_stream(0))
+        assert found.shape == (3, 64, 64)
+        assert found[:, 5, 5].tolist() == [9, 8, 7]
+        assert int(found.min()) == 7  # nothing from outside the image
+
+
+def test_random_fit_covers_the_image_and_center_fit_its_middle() -> None:
+    from PIL import Image
+
+    ramp = np.tile(np.arange(100, dtype=np.uint8), (100, 1))
+    image = Image.fromarray(np.stack([ramp, ramp.T, ramp], axis=-1))
+    random = [Fit(60, 100, crop="random")(image, torch_stream(i))[:2, 0, 0] for i in range(200)]
+    corners = torch.stack(random).int()
+    assert int(corners.amin(0).max()) < 3
+    assert int(corners.min()) >= 0
+    assert int(corners.max()) <= 40
+    assert int(corners.max()) > 37
+    assert Fit(60, 100)(image, torch_stream(0))[:2, 0, 0].tolist() == [20, 20]
+
+
+# recipes ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", views.RECIPES)
+def test_recipes_are_complete(name: str) -> None:
+    recipe = views.RECIPES[name]
+    assert recipe.source
+    assert (recipe.mean is None) == (recipe.std is None)
+    if recipe.std is not None:
+        assert all(0 < value <= 1 for value in recipe.std)
+
+
+def test_digits_views() -> None:
+    bundle = load("digits")
+    batch = next(iter(Loader(bundle.train, bundle=bundle, views=views.VIEWS, batch_size=256)))
+    none, weak, strong = batch.views
+    assert abs(float(none.mean())) < 0.1
+    assert abs(float(none.std()) - 1) < 0.1
+    mean, std = bundle.normalisation
+    pixels = ((weak * std[0] + mean[0]) * 255).round()
+    image = ((none * std[0] + mean[0]) * 255).round()
+    for a, b in zip(pixels[:50, 0], image[:50, 0], strict=True):
+        padded = np.pad(b.numpy(), 1)
+        windows = [padded[y : y + 8, x : x + 8] for y in range(3) for x in range(3)]
+        assert any(np.array_equal(a.numpy(), window) for window in windows)
+    assert not torch.equal(weak, strong)
+
+
+def test_tabular_views_add_the_documented_jitter() -> None:
+    x = np.random.default_rng(0).normal(3, 2, (4000, 5)).astype(np.float32)
+    bundle = from_arrays(x, np.arange(4000) % 2, x_test=x[:2], y_test=np.arange(2))
+    loader = Loader(bundle.train, bundle=bundle, views=views.VIEWS, batch_size=4000)
+    none, weak, strong = next(iter(loader)).views
+    assert abs(float((weak - none).std()) - 0.05) < 0.002
+    assert abs(float((strong - none).std()) - 0.15) < 0.006
+    assert FeatureJitter(0.0)(none, torch_stream(0)).equal(none)
+
+
+def test_float_images_have_no_strong_view() -> None:
+    x = np.random.default_rng(0).random((20, 3, 8, 8)).astype(np.float32)
+    bundle = from_arrays(x, np.arange(20) % 2)
+    with pytest.raises(UserError, match=r"no strong view.*uint8"):
+        views.build(bundle, "strong")
+    with pytest.raises(UserError, match="unknown view 'weka'"):
+        views.build(bundle, "weka")

@@ -85,8 +85,8 @@ def main() -> None:
     jobs = {"weak views": views, "per-sample DataLoader": per_sample, "training cnn8": train}
     for job in jobs.values():
         job()
-    rates = {name: [rate(job) for _ in range(ROUNDS)] for name, job in jobs.items()}
-    middle = {name: float(np.median(values)) for name, values in rates.items()}
+    rates = [{name: rate(job) for name, job in jobs.items()} for _ in range(ROUNDS)]
+    middle = {name: float(np.median([turn[name] for turn in rates])) for name in jobs}
 
     print(f"torch {torch.__version__}, Python {platform.python_version()}, 1 thread")
     print(f"CIFAR-10 shape (3, 32, 32), {COUNT} images, batch {BATCH}, median of {ROUNDS}")

@@ -75,7 +75,7 @@ class TensorSplit:
         self, index: Tensor, augments: Sequence[Augment], generators: Sequence[Generator]
     ) -> tuple[Tensor, ...]:
         """Return one view per augmentation."""
-        batch = self.data[index]
+        batch = self.data.index_select(0, index)
         return tuple(a(batch, g) for a, g in zip(augments, generators, strict=True))
 
     def raw(self, index: Tensor) -> Tensor:

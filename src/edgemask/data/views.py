@@ -58,7 +58,7 @@ class Augment:
         shape = (-1,) + (1,) * (batch.ndim - 2)
         mean = torch.tensor(self.mean).view(shape) * scale
         std = torch.tensor(self.std).view(shape) * scale
-        batch = (batch.float() - mean) / std
+        batch = batch.to(torch.float32, copy=True).sub_(mean).div_(std)
         for step in self.finish:
             batch = step(batch, generator)
         return batch

@@ -25,15 +25,17 @@ class PadCrop:
 
     def __call__(self, images: Tensor, generator: Generator) -> Tensor:
         """Return the changed images."""
+        if not len(images):
+            return images
         count, channels, height, width = images.shape
         padding = round(self.padding * height) if self.padding < 1 else int(self.padding)
-        places = torch.randint(0, 2 * padding + 1, (2, count, 1), generator=generator)
+        top, left = torch.randint(0, 2 * padding + 1, (2, count, 1, 1), generator=generator)
         padded = F.pad(images, (padding,) * 4)
-        rows = places[0] + torch.arange(height)
-        columns = places[1] + torch.arange(width)
-        flat = rows[:, :, None] * padded.shape[-1] + columns[:, None, :]
-        flat = flat.reshape(count, 1, height * width).expand(-1, channels, -1)
-        return padded.flatten(2).gather(2, flat).view_as(images)
+        # Every row of the result is a run of `width` pixels somewhere in the padded batch.
+        planes = torch.arange(count * channels).view(count, channels, 1) * padded[0, 0].numel()
+        starts = planes + (top + torch.arange(height)) * padded.shape[-1] + left
+        runs = padded.flatten().unfold(0, width, 1)
+        return runs.index_select(0, starts.flatten()).view_as(images)
 
 
 @dataclass(frozen=True)
@@ -47,8 +49,12 @@ class Flip:
 
     def __call__(self, images: Tensor, generator: Generator) -> Tensor:
         """Return the changed images."""
-        chosen = torch.rand(len(images), generator=generator) < self.probability
-        return torch.where(chosen[:, None, None, None], images.flip(-1), images)
+        count = len(images)
+        chosen = torch.rand(count, generator=generator) < self.probability
+        # Picking whole images out of both versions is several times faster than torch.where.
+        return torch.cat([images, images.flip(-1)]).index_select(
+            0, torch.arange(count) + count * chosen
+        )
 
 
 @dataclass(frozen=True)

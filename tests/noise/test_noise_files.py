@@ -180,6 +180,14 @@ def test_a_manifest_is_a_label_file(tmp_path):
     assert noise.from_file(TRUE, f"{path}#clean", 3).noisy.tolist() == TRUE
 
 
+def test_torch_files_that_hold_no_labels(tmp_path):
+    path = tmp_path / "x.pt"
+    for content in ([[0], [0, 1]], torch.eye(6), "text", None, {"labels": {"a": 1}}, {}):
+        torch.save(content, path)
+        with pytest.raises(DataError, match=r"x\.pt"):
+            noise.from_file(TRUE, path, 3)
+
+
 def test_headers_that_promise_too_much(tmp_path):
     header = b"{'descr': '<i8', 'fortran_order': False, 'shape': (%d,), }"
     for name, size in (("big.npy", 10**14), ("huge.npy", 10**30)):

@@ -117,9 +117,8 @@ def _value(spec: str, kind: str, wanted: str, text: str) -> float | str:
     if not text:
         what = {"rate": "a rate, as in", "subset": "the name of a label set, as in"}
         example = {"rate": "0.4", "subset": "worst", "path": "labels.csv", "matrix": "T.csv"}
-        raise UserError(
-            f"noise {spec!r} needs {what.get(wanted, 'a file, as in')} {kind}:{example.get(wanted, wanted)}"
-        )
+        sample = f"{kind}:{example.get(wanted, wanted)}"
+        raise UserError(f"noise {spec!r} needs {what.get(wanted, 'a file, as in')} {sample}")
     if wanted != "rate":
         return text
     try:

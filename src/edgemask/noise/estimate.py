@@ -20,7 +20,10 @@ def estimate_rate(
     """Estimate the noise rate from each sample's loss: the weight of the upper of two Gaussians.
 
     It wants losses from early in the training, when clean samples are learnt and wrong ones are
-    not yet; averages over epochs are best. All losses equal means no evidence, hence 0.
+    not yet; averages over epochs are best. Two Gaussians are fitted even where there is one heap,
+    so that clean data seem noisy: where predictions can be had, :func:`confident_rate` is the
+    better estimate. All losses equal means no evidence, hence 0; a loss that is not finite counts
+    as wrong.
 
     Args:
         losses: One loss for each sample; or a row for each epoch, which are averaged.

@@ -108,9 +108,9 @@ def read_labels(path: Path, key: str | None = None) -> NDArray[Any]:
     suffix = path.suffix.lower()
     if suffix not in _SUFFIXES:
         raise DataError(f"{path} must be one of {', '.join(_SUFFIXES)} to be read as labels")
-    if suffix in (".pt", ".pth"):
-        return _pick(load_torch(path), key, path)
     try:
+        if suffix in (".pt", ".pth"):
+            return _pick(load_torch(path), key, path)
         if suffix == ".csv":
             return _read_csv(path, key)
         if suffix == ".txt":

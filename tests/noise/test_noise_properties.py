@@ -101,6 +101,14 @@ def test_paper_asymmetric_flips_the_sources_only(labels, rate, seed):
         assert after in (before, mapping.get(before, before))
 
 
+def test_halves_are_rounded_up_and_fractions_carry_over():
+    # 0.5 of 9 is 4.5; three classes of 3 give 2 + 1 + 2
+    made = noise.symmetric([0, 0, 0, 1, 1, 1, 2, 2, 2], 0.5, 3)
+    assert [int(made.wrong[i : i + 3].sum()) for i in (0, 3, 6)] == [2, 1, 2]
+    # 0.1 of 5 alone would round to nothing or to twice the rate in each of the 20 classes
+    assert noise.symmetric(np.repeat(np.arange(20), 5), 0.1, 20).realised_rate == 0.1
+
+
 def test_at_rate_one_everything_is_wrong():
     labels = np.arange(300) % 6
     for protocol in ("paper", "apl", "nust"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from statistics import mean, stdev
@@ -43,7 +44,8 @@ def test_mean_and_deviation_are_those_of_the_statistics_module(runs: list[Path])
     shown = group.outcome("test/accuracy", "last")
     assert shown.value == pytest.approx(mean(values))
     assert shown.std == pytest.approx(stdev(values))
-    assert shown.text == f"{100 * mean(values):.2f} ± {100 * stdev(values):.2f} (3)"
+    assert shown.text == f"{100 * mean(values):.2f} ± {100 * stdev(values):.2f}"
+    assert shown.n == 3
 
 
 def test_the_comparison_names_the_oracle_and_marks_the_best(runs: list[Path]) -> None:
@@ -51,6 +53,8 @@ def test_the_comparison_names_the_oracle_and_marks_the_best(runs: list[Path]) ->
     assert "best (oracle)" in table.columns
     column = list(table.columns).index("last")
     assert [row[column].best for row in table.cells] == [True, False, False]
+    oracle = list(table.columns).index("best (oracle)")
+    assert not any(row[oracle].best for row in table.cells)
     retained = list(table.columns).index("edges retained")
     assert table.cells[2][retained].text == "–"
 
@@ -65,6 +69,18 @@ def test_an_unfinished_run_does_not_count_beside_finished_ones(
     alone = group_runs([load_run(half)])[0]
     assert alone.outcome("test/accuracy", "last").n == 1
     assert "unfinished" in comparison_table([alone]).to_text()
+
+
+def test_a_count_is_shown_where_a_value_is_not_known_of_all_runs(make_run: RunMaker) -> None:
+    paths = [make_run(f"c{seed}", seed=seed, epochs=3) for seed in range(3)]
+    summary = json.loads((paths[0] / "summary.json").read_text()) | {"memorised": None}
+    (paths[0] / "summary.json").write_text(json.dumps(summary))
+    rows = [json.loads(line) for line in (paths[0] / "metrics.jsonl").read_text().splitlines()]
+    lines = [json.dumps(row | {"memorised": None}) for row in rows]
+    (paths[0] / "metrics.jsonl").write_text("\n".join(lines))
+    group = group_runs([load_run(path) for path in paths])[0]
+    assert group.last("memorised").text.endswith(" (2)")
+    assert "(" not in group.last("head/retention").text
 
 
 def test_one_seed_twice_is_said_to_be_no_repetition(make_run: RunMaker) -> None:

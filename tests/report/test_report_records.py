@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from edgemask.errors import UserError
 from edgemask.report import load_run, write_report
@@ -166,3 +170,39 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path: Path, make_run: RunMaker) 
     parent = make_run("inner-run").parent
     with pytest.raises(UserError, match="it holds runs, name them instead: inner-run"):
         load_run(parent)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=6,
+)
+KEYS = (
+    *("status", "test/accuracy", "per_class_accuracy", "class_names", "noise", "memorised"),
+    *("seconds", "versions", "config_hash", "noise_fingerprint", "seed", "command", "clean_test"),
+)
+
+
+@settings(max_examples=80)
+@given(
+    summary=st.fixed_dictionaries({}, optional=dict.fromkeys(KEYS, JSON)),
+    rows=st.lists(
+        st.fixed_dictionaries(
+            {"epoch": st.integers(0, 9) | JSON},
+            optional=dict.fromkeys(("test/accuracy", "train/loss", "head/retention", "x/y"), JSON),
+        ),
+        max_size=4,
+    ),
+    config=st.fixed_dictionaries(
+        {}, optional=dict.fromkeys(("name", "data", "head", "train", "noise", "log"), JSON)
+    ),
+)
+def test_any_values_in_the_files_give_a_page(
+    summary: dict[str, Any], rows: list[dict[str, Any]], config: dict[str, Any]
+) -> None:
+    with TemporaryDirectory() as folder:
+        path = Path(folder)
+        (path / "summary.json").write_text(json.dumps(summary))
+        (path / "metrics.jsonl").write_text("\n".join(map(json.dumps, rows)))
+        (path / "config.yaml").write_text(json.dumps(config))
+        assert write_report([path], path / "out").html.stat().st_size > 10_000

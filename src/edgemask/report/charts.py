@@ -62,14 +62,15 @@ def nice_ticks(low: float, high: float, count: int = 5) -> list[float]:
         >>> nice_ticks(0.03, 0.97)
         [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
     """
-    if not high > low:
-        pad = abs(low) * 0.1 or 1.0
+    size = max(abs(low), abs(high))
+    if high - low <= max(size * 1e-9, 1e-90):
+        pad = size * 0.1 if size > 1e-90 else 1.0
         low, high = low - pad, high + pad
     rough = (high - low) / count
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough * 0.999)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
-    return [round(place * step, 12) for place in range(first, last + 1)]
+    return [float(f"{place * step:.12g}") for place in range(first, last + 1)]
 
 
 def curves(book: Book, title: str, series: Sequence[Series], axis: Axis, note: str = "") -> str:

@@ -122,8 +122,8 @@ def _card(run: RunRecord, place: int, uri: str, clean: int | None) -> str:
     return (
         f'<figure><img src="{uri}" alt="sample {index}, given as {given}">'
         f"<figcaption><span>given <b>{given}</b></span><span>predicted <b>{predicted}</b></span>"
-        f'{truth}<span class="note">trust {float(samples["trust"][place]):.3f} · '
-        f"no. {index}</span></figcaption></figure>"
+        f'{truth}<span class="note">trust {float(samples["trust"][place]):.3f}'
+        f"<br>no. {index}</span></figcaption></figure>"
     )
 
 

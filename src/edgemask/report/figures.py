@@ -31,12 +31,13 @@ _NOTES = {
 def run_curves(book: Book, run: RunRecord) -> str:
     """Return all curves of one run; a measure that was not recorded has none."""
     keys = list(dict.fromkeys(key for row in run.history for key in row))
-    accuracy = [key for key in keys if key.endswith(("accuracy", "/top5"))]
+    ends = [key for key in keys if key.endswith(("accuracy", "/top5"))]
+    accuracy = [key for key in ends if key.startswith("test") or key == "validation/accuracy"]
     confidence = [key for key in keys if key.startswith("confidence/")]
     memory = [key for key in keys if key in {"memorised", "corrected", "fitted"}]
     retention = [key for key in keys if key.startswith("head/") and "retention" in key]
     train = [key for key in keys if key.startswith("train/")]
-    used = {*accuracy, *confidence, *memory, *retention, *train, *_BOOKKEEPING}
+    used = {*ends, *confidence, *memory, *retention, *train, *_BOOKKEEPING}
     blocks: list[tuple[str, list[str], bool, str]] = [
         ("Accuracy", accuracy, True, ""),
         ("Confidence in the given labels", confidence, True, _NOTES["confidence"]),

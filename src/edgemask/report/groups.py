@@ -49,12 +49,14 @@ class Group:
         return len(set(seeds)) < len(seeds)
 
     def outcome(self, key: str, way: str) -> Cell:
-        """Return mean ± std (n) of an accuracy."""
-        return spread(getattr(outcome(run, key), way) for run in self.counted)
+        """Return mean ± std of an accuracy, with the count where it is not known of all runs."""
+        return spread(
+            (getattr(outcome(run, key), way) for run in self.counted), of=len(self.counted)
+        )
 
     def last(self, key: str) -> Cell:
-        """Return mean ± std (n) of the last value of a measure."""
-        return spread(last_value(run, key) for run in self.counted)
+        """Return mean ± std of the last value of a measure, likewise."""
+        return spread((last_value(run, key) for run in self.counted), of=len(self.counted))
 
 
 def group_runs(runs: Sequence[RunRecord]) -> list[Group]:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from edgemask.report.doubtful import detection, doubtful_list
 from edgemask.report.escape import as_markdown
 from edgemask.report.groups import Group
+from edgemask.report.repeat import command
 from edgemask.report.results import (
     class_table,
-    command,
     comparison_table,
     config_table,
     noise_table,

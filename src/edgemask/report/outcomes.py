@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from edgemask.report.records import RunRecord
+from edgemask.report.records import RunRecord, known
 
 __all__ = ["Outcome", "last_value", "noise_facts", "outcome", "outcomes", "total_seconds"]
 
@@ -33,7 +32,7 @@ def outcome(run: RunRecord, key: str) -> Outcome:
     told = run.summary.get(key)
     told = told if isinstance(told, Mapping) else {}
     seen = _from_history(run, key)
-    values = {name: _known(told.get(name)) for name in seen}
+    values = {name: known(told.get(name)) for name in seen}
     merged: dict[str, Any] = {
         name: value if value is not None else seen[name] for name, value in values.items()
     }
@@ -56,7 +55,7 @@ def outcomes(run: RunRecord) -> dict[str, Outcome]:
 
 def last_value(run: RunRecord, key: str) -> float | None:
     """Return the last known value of a measure that has one number a run."""
-    told = _known(run.summary.get(key))
+    told = known(run.summary.get(key))
     if told is not None:
         return told
     return next((row[key] for row in reversed(run.history) if row.get(key) is not None), None)
@@ -64,7 +63,7 @@ def last_value(run: RunRecord, key: str) -> float | None:
 
 def total_seconds(run: RunRecord) -> float | None:
     """Return how long a run took, or has taken so far."""
-    told = _known(run.summary.get("seconds"))
+    told = known(run.summary.get("seconds"))
     if told is not None or not run.history:
         return told
     return sum(row.get("seconds") or 0.0 for row in run.history)
@@ -80,15 +79,9 @@ def noise_facts(run: RunRecord) -> dict[str, Any]:
     if facts["realised_rate"] is None and "clean" in run.noise and len(run.noise["clean"]):
         facts["realised_rate"] = float((run.noise["clean"] != run.noise["noisy"]).mean())
     for key in ("rate", "realised_rate", "estimated_rate"):
-        facts[key] = _known(facts[key])
+        facts[key] = known(facts[key])
     facts["fingerprint"] = run.summary.get("noise_fingerprint")
     return facts
-
-
-def _known(value: object) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        return None
-    return float(value)
 
 
 def _from_history(run: RunRecord, key: str) -> dict[str, float | None]:

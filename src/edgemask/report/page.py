@@ -15,9 +15,9 @@ from edgemask.report.groups import Group
 from edgemask.report.heat import head_over_time, transition_map
 from edgemask.report.outcomes import last_value, noise_facts, outcome
 from edgemask.report.records import RunRecord
+from edgemask.report.repeat import command
 from edgemask.report.results import (
     class_table,
-    command,
     comparison_table,
     config_table,
     noise_table,

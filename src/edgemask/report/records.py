@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,8 +11,9 @@ from typing import Any
 from edgemask.errors import MissingExtraError, UserError
 from edgemask.report.arrays import Array, read_head, read_noise, read_samples, read_thumbnails
 
-__all__ = ["RunRecord", "load_run"]
+__all__ = ["RunRecord", "known", "load_run"]
 
+_HUGE = 1e100
 _MARKS = ("config.yaml", "metrics.jsonl", "summary.json")
 
 
@@ -181,10 +181,8 @@ def _read_history(path: Path, notes: list[str]) -> tuple[dict[str, float | None]
             continue
         try:
             row = json.loads(line)
-            epochs[int(row["epoch"])] = {
-                str(key): float(value) if _is_finite(value) else None for key, value in row.items()
-            }
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            epochs[int(row["epoch"])] = {str(key): known(value) for key, value in row.items()}
+        except (ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, ValueError):
             broken += 1
     if broken:
         notes.append(f"{broken} line(s) of metrics.jsonl could not be read and were left out.")
@@ -193,5 +191,8 @@ def _read_history(path: Path, notes: list[str]) -> tuple[dict[str, float | None]
     return tuple(epochs[epoch] for epoch in sorted(epochs))
 
 
-def _is_finite(value: object) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value)
+def known(value: object) -> float | None:
+    """Return a number as a float; ``None`` for anything else, and for one too large to draw."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < _HUGE:
+        return None
+    return float(value)

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from edgemask.report.doubtful import known_clean
 from edgemask.report.groups import Group, flatten
 from edgemask.report.outcomes import last_value, noise_facts, outcome, outcomes, total_seconds
-from edgemask.report.records import RunRecord
+from edgemask.report.records import RunRecord, known
 from edgemask.report.tables import UNKNOWN, Cell, Row, Table, number, percent
 
 __all__ = [
     "class_table",
-    "command",
     "comparison_table",
     "config_table",
     "noise_table",
@@ -98,7 +95,8 @@ def comparison_table(groups: Sequence[Group]) -> Table:
     ]
     comparable = len({_task(group.speaker) for group in groups}) == 1
     for title, column in columns.items():
-        if comparable and len(groups) > 1:
+        # The oracle's choice is no result to win by.
+        if comparable and len(groups) > 1 and title != WAYS["best"]:
             columns[title] = _with_best(column, groups)
     for key in ("memorised", "head/retention"):
         columns[MEASURES[key]] = [group.last(key) for group in groups]
@@ -110,12 +108,13 @@ def comparison_table(groups: Sequence[Group]) -> Table:
     rows: list[Row] = [
         [
             group.label if group.finished else f"{group.label} (unfinished)",
+            len(group.counted),
             *(column[place] for column in columns.values()),
         ]
         for place, group in enumerate(groups)
     ]
     notes = [
-        "In %: mean ± sample standard deviation (number of runs). " + ORACLE,
+        "Mean ± sample standard deviation over the runs, or over (n) of them. " + ORACLE,
         "Unfinished runs do not count where a config has finished ones.",
     ]
     if not comparable:
@@ -125,7 +124,7 @@ def comparison_table(groups: Sequence[Group]) -> Table:
             "Some configs have several runs of one seed: these are no independent repetitions, "
             "and the deviation shown is too small."
         )
-    return Table(["config", *columns], rows, notes=notes)
+    return Table(["config", "runs", *columns], rows, "Test accuracy in %", notes)
 
 
 def _task(run: RunRecord) -> tuple[str, str]:
@@ -207,17 +206,23 @@ def noise_table(run: RunRecord) -> Table:
         ["seed", str(facts["seed"]) if facts["seed"] is not None else UNKNOWN],
         ["samples", int(np.size(noisy)) if noisy is not None else None],
         ["classes", run.num_classes or None],
-        ["fingerprint", str(facts["fingerprint"] or UNKNOWN)],
+        ["fingerprint", _fingerprint(facts["fingerprint"])],
     ]
     if outside.any():
         rows.append(["of none of the classes (%)", percent(float(outside.mean()))])
     return Table(["labels", "value"], rows)
 
 
+def _fingerprint(value: object) -> Cell:
+    """Return enough of a fingerprint to tell two apart; the whole is shown for repeating."""
+    text = str(value or UNKNOWN)
+    return Cell(text=text if len(text) <= 12 else f"{text[:12]}…", value=text)
+
+
 def class_table(run: RunRecord) -> Table | None:
     """Return accuracy and noise class by class."""
     accuracy = run.summary.get("per_class_accuracy")
-    accuracy = accuracy if isinstance(accuracy, list) else []
+    accuracy = [known(value) for value in accuracy] if isinstance(accuracy, list) else []
     size = run.num_classes
     given = run.samples.get("given", run.noise.get("noisy"))
     if not size or (not accuracy and given is None):
@@ -250,20 +255,18 @@ def class_table(run: RunRecord) -> Table | None:
 
 
 def config_table(run: RunRecord) -> Table:
-    """Return the config, a row a part."""
+    """Return the config, a row a part; what is unset is left to ``config.yaml``."""
     rows = []
     for part, value in run.config.items():
-        text = (
-            ", ".join(f"{key}: {_short(option)}" for key, option in flatten(value).items())
-            if isinstance(value, Mapping)
-            else _short(value)
+        settings = flatten(value) if isinstance(value, Mapping) else {"": value}
+        text = ", ".join(
+            f"{key.removeprefix('options.')} {option}".strip()
+            for key, option in settings.items()
+            if option is not None and option != {} and option != []
         )
-        rows.append([str(part), text])
+        if text:
+            rows.append([str(part), text])
     return Table(["part", "settings"], rows, text_columns=2)
-
-
-def _short(value: Any) -> str:
-    return UNKNOWN if value is None else str(value)
 
 
 def versions_table(run: RunRecord) -> Table | None:
@@ -273,14 +276,3 @@ def versions_table(run: RunRecord) -> Table | None:
         return None
     rows = [[str(name), str(version)] for name, version in versions.items()]
     return Table(["package", "version"], rows, text_columns=2)
-
-
-def command(run: RunRecord) -> str:
-    """Return the line that repeats a run: its own, or one from its config."""
-    told = run.summary.get("command")
-    if isinstance(told, list) and told:
-        return shlex.join(str(word) for word in told)
-    if isinstance(told, str) and told:
-        return told
-    config = shlex.quote(str(run.path / "config.yaml"))
-    return f"edgemask train --config {config} --out {shlex.quote(run.name + '-again')}"

@@ -63,10 +63,18 @@ def percent(value: float | None, *, digits: int = 2) -> Cell:
     return Cell(text=f"{100 * value:.{digits}f}", value=value)
 
 
-def spread(values: Iterable[float | None], *, digits: int = 2, scale: float = 100.0) -> Cell:
+def spread(
+    values: Iterable[float | None], *, digits: int = 2, scale: float = 100.0, of: int | None = None
+) -> Cell:
     """Return mean ± sample standard deviation (n - 1) of what is known, with the count.
 
     A single value has no deviation and shows none.
+
+    Args:
+        values: One value a run.
+        digits: Decimals.
+        scale: Factor for display; 100 shows fractions as percentages.
+        of: A count that goes without saying and is not shown.
 
     Example:
         >>> spread([0.8, 0.82]).text
@@ -77,10 +85,12 @@ def spread(values: Iterable[float | None], *, digits: int = 2, scale: float = 10
         return Cell(text=UNKNOWN)
     mean, count = fmean(known), len(known)
     text = f"{scale * mean:.{digits}f}"
-    if count == 1:
-        return Cell(text=f"{text} (1)", value=mean, n=1)
-    std = stdev(known)
-    return Cell(text=f"{text} ± {scale * std:.{digits}f} ({count})", value=mean, std=std, n=count)
+    std = stdev(known) if count > 1 else None
+    if std is not None:
+        text += f" ± {scale * std:.{digits}f}"
+    if count != of:
+        text += f" ({count})"
+    return Cell(text=text, value=mean, std=std, n=count)
 
 
 @dataclass(frozen=True)

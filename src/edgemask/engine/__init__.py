@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from edgemask.engine.config import Config, config_hash
-from edgemask.engine.export import export
-from edgemask.engine.fit import fit
+from edgemask.engine.deploy import export
+from edgemask.engine.fitting import fit
+from edgemask.engine.inference import Predictions, evaluate, predict
 from edgemask.engine.job import Objects
 from edgemask.engine.observer import Observer, RunInfo
 from edgemask.engine.recipes import RECIPES, Recipe, explain
@@ -21,12 +22,14 @@ __all__ = [
     "LossError",
     "Objects",
     "Observer",
+    "Predictions",
     "Recipe",
     "Run",
     "RunInfo",
     "assign",
     "config_hash",
     "dump_yaml",
+    "evaluate",
     "explain",
     "export",
     "fit",
@@ -34,6 +37,7 @@ __all__ = [
     "load_run",
     "load_yaml",
     "merge",
+    "predict",
     "resolve",
     "resume",
     "train",

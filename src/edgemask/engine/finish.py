@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from edgemask.engine.config import config_hash
-from edgemask.engine.export import save_weights
+from edgemask.engine.deploy import save_weights
 from edgemask.engine.files import write_arrays, write_json
 from edgemask.engine.metrics import summarise
 

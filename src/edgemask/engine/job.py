@@ -198,14 +198,29 @@ def _first(split: Split, limit: int | None) -> Split:
 
 
 def build_networks(
-    config: Config, bundle: DataBundle, method: Method, objects: Objects
+    config: Config,
+    method: Method,
+    objects: Objects,
+    *,
+    num_classes: int,
+    input_shape: Sequence[int],
+    pretrained: bool = True,
 ) -> dict[str, nn.Module]:
-    """Make the networks that a method names; weights depend on the seed, never on the head."""
+    """Make the networks that a method names; weights depend on the seed, never on the head.
+
+    Args:
+        config: Model, head and seed.
+        method: Says how many networks, and what they have besides.
+        objects: A model that was handed in.
+        num_classes: Number of classes.
+        input_shape: Shape of one sample.
+        pretrained: Whether to fetch published weights where the config asks for them.
+    """
     nets: dict[str, nn.Module] = {}
     for number, name in enumerate(method.networks):
         seed_everything(stream("weights", config.train.seed, number))
         if objects.model is None:
-            net = _own_model(config, bundle, method)
+            net = _own_model(config, method, num_classes, input_shape, pretrained)
         else:
             net = _foreign_model(objects.model, number)
             if config.head.name != "linear":
@@ -218,19 +233,21 @@ def build_networks(
     return nets
 
 
-def _own_model(config: Config, bundle: DataBundle, method: Method) -> nn.Module:
+def _own_model(
+    config: Config, method: Method, classes: int, shape: Sequence[int], pretrained: bool
+) -> nn.Module:
     from edgemask.models import create
 
     options: dict[str, Any] = dict(config.model.options)
     return create(
         config.model.name,
-        bundle.num_classes,
-        input_shape=bundle.input_shape,
+        classes,
+        input_shape=shape,
         width=config.model.width,
         head=config.head.name,
         head_options=config.head.options,
         projector=method.projector,
-        pretrained=config.model.pretrained,
+        pretrained=config.model.pretrained if pretrained else False,
         **options,
     )
 

@@ -14,7 +14,6 @@ from edgemask.data.loader import iterate
 from edgemask.diagnostics import retention
 from edgemask.engine.checkpoint import Checkpoints
 from edgemask.engine.config import Config
-from edgemask.engine.evaluate import Tester
 from edgemask.engine.job import Job
 from edgemask.engine.observer import Observer
 from edgemask.engine.passes import move
@@ -24,6 +23,7 @@ from edgemask.engine.record import Recorder
 from edgemask.engine.rundir import RunDir
 from edgemask.engine.signals import Interrupted, Stop
 from edgemask.engine.stepping import Stepper
+from edgemask.engine.tester import Tester
 from edgemask.errors import UserError
 from edgemask.methods import Clock, Method, Phase
 from edgemask.methods.parts.tables import joined_rows
@@ -144,8 +144,8 @@ class Trainer:
                 )
             if self.position < len(feed):
                 self._between_steps()
-        if any(self.method.nets[name] is self.method.deployed() for name in phase.learners):
-            self.retention = retention(self.method.deployed())
+        if self.method.networks[0] in phase.learners:
+            self.retention = retention(self.method.nets[self.method.networks[0]])
 
     def _add(self, name: str, value: float, size: int) -> None:
         entry = self.sums.setdefault(name, [0.0, 0.0])
@@ -210,7 +210,8 @@ class Trainer:
         every = config.train.record_every
         if last or (every and (self.epoch + 1) % every == 0):
             row |= self.recorder.look(self.tester(self.job.train, self.job.given))
-        self.recorder.head(self.method.deployed(), self.epoch, self.retention)
+        first = self.method.nets[self.method.networks[0]]
+        self.recorder.head(first, self.epoch, self.retention)
         now = time.monotonic()
         row["seconds"] = round(now - self._clock, 3)
         self.seconds += now - self._clock

@@ -135,7 +135,8 @@ class Processes:
 
         The caller has dropped its references to wrapped models before.
         """
-        self.wait()
-        self.accelerator.free_memory()
-        gc.collect()
+        if self.count > 1:
+            self.wait()
+            self.accelerator.free_memory()
+            gc.collect()
         self.accelerator.end_training()

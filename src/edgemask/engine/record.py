@@ -17,9 +17,9 @@ from edgemask.diagnostics import (
     trust_from_losses,
 )
 from edgemask.diagnostics.retention import BINS
-from edgemask.engine.evaluate import Outcome
 from edgemask.engine.files import write_arrays
 from edgemask.engine.rundir import RunDir
+from edgemask.engine.tester import Outcome
 from edgemask.noise import NoisyLabels
 
 __all__ = ["Recorder"]

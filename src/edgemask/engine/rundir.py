@@ -83,7 +83,7 @@ class RunDir:
                 )
         elif self.path.exists() and not self.path.is_dir():
             raise UserError(f"{self.path} is a file; a run needs a folder")
-        elif self.path.is_dir() and any(not n.name.startswith(".") for n in self.path.iterdir()):
+        elif self.path.is_dir() and any(_foreign(entry) for entry in self.path.iterdir()):
             raise UserError(f"{self.path} is not empty and holds no run; give another folder")
 
     def prepare(self) -> None:
@@ -142,6 +142,11 @@ class RunDir:
             yield
         finally:
             os.close(handle)
+
+
+def _foreign(entry: Path) -> bool:
+    """Whether a run would never have made this file or folder."""
+    return not entry.name.startswith(".") and entry.name not in (*_FILES, *_FOLDERS)
 
 
 def default_name(config: Config) -> str:

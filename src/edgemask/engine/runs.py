@@ -107,7 +107,7 @@ class Run:
     def model(self) -> nn.Module:
         """The trained network, in ``eval()`` mode."""
         if self._model is None:
-            from edgemask.engine.export import load_model
+            from edgemask.engine.deploy import load_model
 
             self._need_finished()
             self._model = load_model(self.folder)
@@ -237,7 +237,13 @@ def _train(
 def _set_up(config: Config, job: Job, objects: Objects, processes: Processes) -> Method:
     """Make networks, loss and method, and hand them to each other."""
     method = build_method(config, objects)
-    nets = build_networks(config, job.bundle, method, objects)
+    nets = build_networks(
+        config,
+        method,
+        objects,
+        num_classes=job.bundle.num_classes,
+        input_shape=job.bundle.input_shape,
+    )
     criterion = build_criterion(config, job.bundle, len(job.train), objects)
     seed = config.train.seed
     seed_everything(stream("loop", seed, processes.rank))

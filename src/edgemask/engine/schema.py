@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import inspect
 import math
 from collections.abc import Callable, Iterable, Mapping
@@ -16,6 +17,7 @@ from edgemask.errors import MissingExtraError, UserError
 __all__ = ["assign", "build", "check_options", "dump_yaml", "json_schema", "load_yaml", "merge"]
 
 
+@functools.cache
 def _adapter() -> Any:
     try:
         from pydantic import TypeAdapter

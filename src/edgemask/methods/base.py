@@ -43,7 +43,7 @@ from edgemask.methods.phase import Clock, Feed, Phase, Step
 if TYPE_CHECKING:
     from edgemask.data import Batch
 
-__all__ = ["Clock", "Feed", "Method", "Phase", "Role", "Scorer", "Step", "Task"]
+__all__ = ["Clock", "Ensemble", "Feed", "Method", "Phase", "Role", "Scorer", "Step", "Task"]
 
 Role = Literal["main", "auxiliary", "pseudo", "teacher", "peer"]
 _WITHOUT_GRADIENT = frozenset({"pseudo", "teacher", "peer"})
@@ -116,6 +116,22 @@ class Task:
     def num_samples(self) -> int:
         """Number of training samples."""
         return len(self.labels)
+
+
+class Ensemble(nn.Module):
+    """Several networks that answer together: the mean of their logits.
+
+    Args:
+        nets: The networks.
+    """
+
+    def __init__(self, nets: Sequence[nn.Module]):
+        super().__init__()
+        self.nets = nn.ModuleList(nets)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the mean logits."""
+        return torch.stack([net(x) for net in self.nets]).mean(0)
 
 
 class Method:
@@ -196,13 +212,14 @@ class Method:
         return {}
 
     def predict(self, x: Tensor) -> Tensor:
-        """Return logits as reported at test: the mean over the networks that learn."""
-        outputs = [self.nets[name](x) for name in self.networks]
-        return outputs[0] if len(outputs) == 1 else torch.stack(outputs).mean(0)
+        """Return logits as reported at test: those of :meth:`deployed`."""
+        logits: Tensor = self.deployed()(x)
+        return logits
 
     def deployed(self) -> nn.Module:
-        """Return the one network that is exported and whose head is reported: the first."""
-        return self.nets[self.networks[0]]
+        """Return the model that is tested and exported: the mean logits of :attr:`networks`."""
+        nets = [self.nets[name] for name in self.networks]
+        return nets[0] if len(nets) == 1 else Ensemble(nets)
 
     def trust(self) -> Tensor | None:
         """Return the probability that each given label is right, or None if not estimated."""

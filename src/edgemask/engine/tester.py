@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
@@ -75,7 +76,7 @@ class Tester:
 
     def __call__(self, split: Split, labels: Any = None) -> Outcome:
         """Judge the model on a split by its own labels or by others."""
-        given = np.array(split.labels if labels is None else labels, dtype=np.int64)
+        given = torch.as_tensor(split.labels if labels is None else labels).long()
         rows = over_samples(
             self._judge,
             split,
@@ -90,7 +91,7 @@ class Tester:
             predicted=rows["predicted"].numpy(),
             confidence=rows["confidence"].numpy(),
             loss=rows["loss"].numpy(),
-            labels=given,
+            labels=given.numpy(),
             top5=rows["top5"].numpy(),
         )
 

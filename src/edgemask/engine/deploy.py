@@ -76,8 +76,7 @@ def read_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 def load_model(folder: RunDir) -> nn.Module:
     """Build the trained network of a finished run from its folder alone."""
-    from edgemask.engine.job import Objects, build_method
-    from edgemask.models import create
+    from edgemask.engine.job import Objects, build_method, build_networks
 
     config = folder.config()
     if config.model.name.startswith("object:"):
@@ -87,18 +86,9 @@ def load_model(folder: RunDir) -> nn.Module:
         )
     tensors, about = read_weights(folder / "model.safetensors")
     method = build_method(config, Objects())
-    options: dict[str, Any] = dict(config.model.options)
-    net = create(
-        config.model.name,
-        len(about["class_names"]),
-        input_shape=about["input_shape"],
-        width=config.model.width,
-        head=config.head.name,
-        head_options=config.head.options,
-        projector=method.projector,
-        **options,
-    )
-    net = method.extend(method.networks[0], net)  # type: ignore[assignment]
+    shape = {"num_classes": len(about["class_names"]), "input_shape": about["input_shape"]}
+    method.nets = build_networks(config, method, Objects(), pretrained=False, **shape)
+    net = method.deployed()
     net.load_state_dict(tensors)
     return net.eval()
 

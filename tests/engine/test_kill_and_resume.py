@@ -1,0 +1,270 @@
+"""Killed for real at many points, a resumed run ends as if nothing had happened, bit for bit."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import edgemask.engine.checkpoint as checkpoint_module
+import edgemask.engine.finish as finish_module
+import edgemask.engine.tester as tester_module
+from edgemask.engine import Config, Interrupted, Observer, Run, resume, train
+from edgemask.engine.rundir import RunDir
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+
+STEPS = 7  # an epoch of 200 samples in batches of 32, the last two joined
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def in_child(work: Callable[[], object]) -> int:
+    """Run a function in a process of its own; return minus the signal that ended it, or 0."""
+    pid = os.fork()
+    if pid == 0:
+        code = 99
+        try:
+            work()
+            code = 0
+        except Interrupted:
+            code = 50
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+class DieAt(Observer):
+    """Kills the process after so many steps."""
+
+    def __init__(self, steps: int):
+        self.left = steps
+
+    def on_step(self, **_: object) -> None:
+        self.left -= 1
+        if self.left == 0:
+            die()
+
+
+def deadly(function: Callable, call: int, *, before: bool = True) -> Callable:
+    """Wrap a function so that one of its calls kills the process."""
+    count = [0]
+
+    def wrapped(*args, **kwargs):
+        count[0] += 1
+        if count[0] == call and before:
+            die()
+        result = function(*args, **kwargs)
+        if count[0] == call:
+            die()
+        return result
+
+    return wrapped
+
+
+def half_written(call: int) -> Callable:
+    """A ``torch.save`` that dies in the middle of a file."""
+    count = [0]
+    real = torch.save
+
+    def save(state, file):
+        count[0] += 1
+        if count[0] < call:
+            return real(state, file)
+        file.write(b"PK\x03\x04 half a checkpoint")
+        file.flush()
+        return die()
+
+    return save
+
+
+def contents(path: Path) -> dict:
+    """Everything that must not depend on interruptions."""
+    metrics = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+    summary = json.loads((path / "summary.json").read_text())
+    for row in (*metrics, summary):
+        row.pop("seconds")
+    summary.pop("command")
+    arrays = {}
+    for name in ("samples", "head", "thumbnails", "noise"):
+        with np.load(path / f"{name}.npz") as archive:
+            arrays[name] = {key: archive[key].tobytes() for key in archive}
+    return {
+        "metrics": metrics,
+        "summary": summary,
+        "weights": (path / "model.safetensors").read_bytes(),
+        "config": (path / "config.yaml").read_text(),
+        "arrays": arrays,
+    }
+
+
+# Mix-up draws from the method's generator; SOP has parameters and Adam moments of its own.
+KINDS = {
+    "mixup": {"method": {"options": {"mixup": 1.0}}, "optim": {"schedule": {"warmup": 1.0}}},
+    "sop": {"loss": {"name": "sop"}, "optim": {"name": "adam", "lr": 1e-3}},
+    "elr": {"loss": {"name": "elr"}, "method": {"options": {"sam": 0.05}}},
+}
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory):
+    """The undisturbed run of each kind, made when it is first asked for."""
+    done: dict[str, dict] = {}
+    warm = tmp_path_factory.mktemp("warm") / "run"  # children inherit what is imported here
+
+    def get(kind: str, config: Config) -> dict:
+        if kind not in done:
+            if not done:
+                train(config, out=warm)
+            path = tmp_path_factory.mktemp(kind) / "run"
+            assert in_child(lambda: train(config, out=path)) == 0
+            done[kind] = contents(path)
+        return done[kind]
+
+    return get
+
+
+@pytest.fixture
+def config(tiny):
+    return lambda kind="mixup": tiny(KINDS[kind], {"log": {"checkpoint_steps": 3}})
+
+
+POINTS = {
+    "in the first step": lambda patch: DieAt(1),
+    "between checkpoints": lambda patch: DieAt(5),
+    "in the second epoch": lambda patch: DieAt(STEPS + 2),
+    "in the last step": lambda patch: DieAt(2 * STEPS),
+    "writing the first checkpoint": lambda patch: patch(
+        checkpoint_module.torch, "save", half_written(1)
+    ),
+    "writing a later checkpoint": lambda patch: patch(
+        checkpoint_module.torch, "save", half_written(3)
+    ),
+    "before a checkpoint is moved": lambda patch: patch(Path, "replace", deadly(Path.replace, 6)),
+    "after a checkpoint is moved": lambda patch: patch(
+        Path, "replace", deadly(Path.replace, 6, before=False)
+    ),
+    "before the config is written": lambda patch: patch(
+        RunDir, "write_config", deadly(RunDir.write_config, 1)
+    ),
+    "after the config is written": lambda patch: patch(
+        RunDir, "write_config", deadly(RunDir.write_config, 1, before=False)
+    ),
+    "while testing": lambda patch: patch(
+        tester_module.Tester, "__call__", deadly(tester_module.Tester.__call__, 3)
+    ),
+    "between checkpoint and metrics": lambda patch: patch(
+        RunDir, "write_history", deadly(RunDir.write_history, 2)
+    ),
+    "before the summary": lambda patch: patch(
+        finish_module, "write_json", deadly(finish_module.write_json, 1)
+    ),
+}
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_killed_once(point, config, reference, tmp_path, monkeypatch):
+    wanted = reference("mixup", config())
+    path = tmp_path / "run"
+
+    def doomed():
+        observer = POINTS[point](monkeypatch.setattr)
+        train(config(), out=path, observers=[observer] if observer else [])
+
+    assert in_child(doomed) == -signal.SIGKILL
+    assert in_child(lambda: train(config(), out=path)) == 0
+    assert contents(path) == wanted
+    assert not list(path.glob("**/*.tmp"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_killed_again_and_again(kind, config, reference, tmp_path):
+    wanted = reference(kind, config(kind))
+    path = tmp_path / "run"
+    deaths = 0
+    while in_child(lambda: train(config(kind), out=path, observers=[DieAt(5)])) != 0:
+        deaths += 1
+        assert deaths < 10
+    assert deaths >= 3
+    assert contents(path) == wanted
+
+
+def test_sigterm_saves_says_how_to_go_on_and_loses_nothing(config, reference, tmp_path):
+    wanted = reference("mixup", config())
+    path = tmp_path / "run"
+
+    class Ask(Observer):
+        def on_step(self, *, epoch, step, **_):
+            if (epoch, step) == (1, 2):
+                os.kill(os.getpid(), signal.SIGTERM)
+
+    said = tmp_path / "said"
+
+    def work():
+        try:
+            train(config(), out=path, observers=[Ask()])
+        except Interrupted as stop:
+            said.write_text(str(stop))
+            raise
+
+    assert in_child(work) == 50
+    assert said.read_text() == f"stopped by SIGTERM and saved; go on with: edgemask resume {path}"
+    last = checkpoint_module.Checkpoints(path / "checkpoints").load()
+    assert last["position"]["steps"] == STEPS + 2
+    assert not Run(path).finished
+    assert in_child(lambda: resume(path)) == 0
+    assert contents(path) == wanted
+
+
+def test_ctrl_c_at_the_end_of_an_epoch(config, reference, tmp_path):
+    wanted = reference("mixup", config())
+    path = tmp_path / "run"
+
+    class Ask(Observer):
+        def on_epoch(self, metrics):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    assert in_child(lambda: train(config(), out=path, observers=[Ask()])) == 50
+    assert len(Run(path).history) == 1
+    assert in_child(lambda: resume(path)) == 0
+    assert contents(path) == wanted
+
+
+def test_signals_are_left_alone_outside_the_main_thread(tiny, tmp_path):
+    errors = []
+
+    def work():
+        try:
+            train(tiny({"train": {"epochs": 1}}), out=tmp_path / "run")
+        except BaseException as error:  # noqa: BLE001
+            errors.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert not errors
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+
+
+def test_a_run_that_was_killed_is_taken_up_where_it_was(config, tmp_path):
+    path = tmp_path / "run"
+    in_child(lambda: train(config(), out=path, observers=[DieAt(STEPS + 5)]))
+    seen = []
+
+    class Watch(Observer):
+        def on_step(self, *, epoch, step, **_):
+            seen.append((epoch, step))
+
+    train(config(), out=path, observers=[Watch()])
+    # Checkpoints lie at every third step: the last one before step 12 is step 12 itself.
+    assert seen[0] == (1, 3)
+    assert len(seen) == 2 * STEPS - 9

@@ -115,6 +115,9 @@ def test_a_state_of_another_loader_is_refused(bundle: DataBundle) -> None:
     state = Loader(bundle.train, bundle=bundle, batch_size=16, seed=1).state_dict()
     with pytest.raises(DataError, match="seed was 1, is 2"):
         Loader(bundle.train, bundle=bundle, batch_size=16, seed=2).load_state_dict(state)
+    fewer = Loader(bundle.train, bundle=bundle, batch_size=16, seed=1, indices=range(50))
+    with pytest.raises(DataError, match="samples was 103, is 50"):
+        fewer.load_state_dict(state)
 
 
 @given(

@@ -152,6 +152,33 @@ def test_dataset_with_random_transforms_is_reproducible(workers: int) -> None:
         assert ((offset >= 0) & (offset < 2)).all()
 
 
+def test_dataset_of_pictures_and_of_tokens() -> None:
+    pictures = [(Image.new("RGB", (8, 6), (i, 0, 0)), i % 2) for i in range(10)]
+    bundle = from_dataset(pictures, pictures)
+    assert bundle.input_shape == (3, 6, 8)
+    assert bundle.train.raw(torch.tensor([4]))[0, :, 0, 0].tolist() == [4, 0, 0]
+    tokens = [(torch.tensor([i, i + 1, 0]), i % 2) for i in range(10)]
+    bundle = from_dataset(tokens, tokens)
+    loader = Loader(bundle.train, bundle=bundle, batch_size=10, shuffle=False)
+    (batch,) = loader
+    assert batch.views[0].dtype == torch.int64
+    assert batch.views[0][:, 1].tolist() == list(range(1, 11))
+
+
+@pytest.mark.parametrize(
+    ("items", "message"),
+    [
+        ([{"image": 1, "label": 0}] * 4, "item 0 of the dataset is a dict"),
+        ([("text", 0), ("more", 1)] * 2, "got str; give the dataset a transform"),
+        ([(torch.zeros(2), 0), (torch.zeros(3), 1)] * 2, r"one shape, got \[\(2,\), \(3,\)\]"),
+        ([(torch.zeros(2), -1)] * 4, "label -1 of sample 0"),
+    ],
+)
+def test_dataset_mistakes_are_named(items: list, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        from_dataset(items, items)
+
+
 def test_dataset_of_uint8_images_goes_through_the_views() -> None:
     images = torch.randint(0, 256, (30, 3, 8, 8), dtype=torch.uint8)
     bundle = from_dataset(TensorDataset(images, torch.arange(30) % 3), clean=True)
@@ -203,6 +230,12 @@ def test_npz_with_a_pickle_inside_runs_nothing(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"evil\.npz"):
         load(f"npz:{file}")
     assert not (tmp_path / "executed").exists()
+
+
+def test_a_single_array_is_no_npz(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.zeros(3))
+    with pytest.raises(DataError, match=r"x\.npy: is no \.npz file"):
+        load(f"npz:{tmp_path / 'x.npy'}")
 
 
 def test_a_truncated_npz_is_named(tmp_path: Path) -> None:
@@ -281,6 +314,13 @@ def test_broken_images_are_an_error_or_skipped_with_a_count(
     assert len(bundle.train) + len(bundle.test) == 13
 
 
+def test_a_decompression_bomb_is_refused(tmp_path: Path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    folder(tmp_path)
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)
+    with pytest.raises(DataError, match=r"\.png: cannot be read.*DecompressionBomb"):
+        load(f"imagefolder:{tmp_path}")
+
+
 def test_folder_mistakes_are_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no such folder"):
         load(f"imagefolder:{tmp_path / 'absent'}")
@@ -288,7 +328,7 @@ def test_folder_mistakes_are_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="at least two classes, found 1"):
         load(f"imagefolder:{tmp_path}")
     (tmp_path / "b").mkdir()
-    with pytest.raises(DataError, match="no image files"):
+    with pytest.raises(DataError, match=r"/a: holds no image"):
         load(f"imagefolder:{tmp_path}")
     folder(tmp_path / "set" / "train")
     save_image(tmp_path / "set" / "test" / "dog" / "1.png")

@@ -394,9 +394,10 @@ def test_webvision_says_what_is_missing(tmp_path: Path) -> None:
     listing.write_text(good + "\nval9.jpg three")
     with pytest.raises(DataError, match=r"val_filelist.txt, line 53: expected 'IMAGE NUMBER'"):
         load("webvision-mini", root=tmp_path)
-    listing.write_text("../../secret.jpg 1")
-    with pytest.raises(DataError, match=r"val_filelist.txt: the path .* leaves the folder"):
-        load("webvision-mini", root=tmp_path)
+    for outside in ("../../secret.jpg", "/etc/passwd"):
+        listing.write_text(f"{outside} 1")
+        with pytest.raises(DataError, match=r"val_filelist.txt: the path .* leaves the folder"):
+            load("webvision-mini", root=tmp_path)
     listing.write_text("absent.jpg 1")
     with pytest.raises(DataError, match=r"its first image .*absent.jpg is missing"):
         load("webvision-mini", root=tmp_path)

@@ -10,8 +10,9 @@ from typing import Any
 
 from edgemask._registry import Registry
 from edgemask.data import views
-from edgemask.data.bundle import DataBundle, from_arrays, from_dataset
-from edgemask.data.loader import Batch, Loader
+from edgemask.data.bring import from_arrays, from_dataset
+from edgemask.data.bundle import DataBundle
+from edgemask.data.loader import Batch, Loader, iterate
 from edgemask.data.paired import Pair, PairedLoader
 from edgemask.data.readers.cifar import cifar10, cifar80n_o, cifar100
 from edgemask.data.readers.clothing1m import clothing1m
@@ -42,6 +43,7 @@ __all__ = [
     "ViewPlan",
     "from_arrays",
     "from_dataset",
+    "iterate",
     "load",
     "stratified_holdout",
     "views",

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from edgemask.data._checks import check_indices, check_targets, weight_table
 from edgemask.data._random import torch_stream
 from edgemask.data.bundle import DataBundle
 from edgemask.data.splits import Split
@@ -99,7 +100,7 @@ class Loader:
                 f"batch_size={batch_size}, workers={workers}, rank={rank}, world_size={world_size}"
             )
         self.split = split
-        self.targets = _check_targets(
+        self.targets = check_targets(
             split.labels if targets is None else targets, len(split), bundle
         )
         self.views = tuple(_augment(view, bundle) for view in views)
@@ -108,8 +109,8 @@ class Loader:
         self.workers = workers
         self._subset: Callable[[int], NDArray[Any]] | None = indices if callable(indices) else None
         fixed = np.arange(len(split)) if indices is None or callable(indices) else indices
-        self._indices = _check_indices(fixed, len(split))
-        self._weights = _weight_table(weights, self._indices, len(split))
+        self._indices = check_indices(fixed, len(split))
+        self._weights = weight_table(weights, self._indices, len(split))
         self.epoch = 0
         self._position = 0
         self._resume: int | None = None
@@ -152,22 +153,23 @@ class Loader:
 
     def state_dict(self) -> dict[str, int]:
         """Return the place in the epoch: the batches handed out so far."""
-        return {"epoch": self.epoch, "batch": self._position, **self._identity()}
+        return {"epoch": self.epoch, "batch": self._position, **self._identity(self.epoch)}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
         """Go on after the batches that had been handed out when the state was taken."""
-        mine = self._identity()
+        mine = self._identity(state["epoch"])
         wrong = [f"{k} was {state.get(k)}, is {v}" for k, v in mine.items() if state.get(k) != v]
         if wrong:
             raise DataError(f"the loader's state belongs to another loader: {'; '.join(wrong)}")
         self.epoch = state["epoch"]
         self._position = self._resume = state["batch"]
 
-    def _identity(self) -> dict[str, int]:
+    def _identity(self, epoch: int) -> dict[str, int]:
         return {
             "seed": self.seed,
             "batch_size": self.batch_size,
             "world_size": self.world_size,
+            "samples": len(self._epoch_indices(epoch)),
         }
 
     def __iter__(self) -> Iterator[Batch]:
@@ -198,7 +200,7 @@ class Loader:
         if self._subset is None:
             return self._indices
         if self._drawn is None or self._drawn[0] != epoch:
-            self._drawn = (epoch, _check_indices(self._subset(epoch), len(self.split)))
+            self._drawn = (epoch, check_indices(self._subset(epoch), len(self.split)))
         return self._drawn[1]
 
     def _epoch_order(self, cycle: int) -> Tensor:
@@ -255,49 +257,3 @@ def _augment(view: str | Augment, bundle: DataBundle | None) -> Augment:
     if bundle is None:
         raise ValueError(f"the view {view!r} is given by name: pass bundle= as well")
     return build(bundle, view)
-
-
-def _check_targets(targets: NDArray[Any] | Tensor, count: int, bundle: DataBundle | None) -> Tensor:
-    values = targets.cpu() if isinstance(targets, Tensor) else torch.from_numpy(np.array(targets))
-    if len(values) != count or values.ndim not in (1, 2):
-        raise DataError(
-            f"targets must be (N,) class numbers or (N, C) soft targets with N = {count}, "
-            f"got shape {tuple(values.shape)}"
-        )
-    if values.ndim == 2:
-        return values.float()
-    if values.is_floating_point():
-        raise DataError(f"targets of one dimension must be integers, got {values.dtype}")
-    values = values.long()
-    if bundle is not None and count:
-        wrong = ((values < 0) | (values >= bundle.num_classes)).nonzero().flatten()
-        if len(wrong):
-            place = int(wrong[0])
-            raise DataError(
-                f"target {int(values[place])} of sample {place} is out of range 0.."
-                f"{bundle.num_classes - 1} ({len(wrong)} such targets); an open-set dataset needs "
-                f"its noise first"
-            )
-    return values
-
-
-def _check_indices(indices: Any, count: int) -> NDArray[np.int64]:
-    values = np.asarray(indices)
-    if values.size == 0:
-        return np.empty(0, dtype=np.int64)
-    if values.ndim != 1 or values.dtype.kind not in "iu":
-        raise DataError(f"indices must be a list of integers, got {values.dtype} {values.shape}")
-    if values.min() < 0 or values.max() >= count:
-        raise DataError(f"indices must lie in 0..{count - 1}, got {values.min()}..{values.max()}")
-    return values.astype(np.int64)
-
-
-def _weight_table(weights: Any, indices: NDArray[np.int64], count: int) -> Tensor | None:
-    if weights is None:
-        return None
-    values = torch.as_tensor(weights, dtype=torch.float32)
-    if values.shape != indices.shape:
-        raise DataError(f"{len(indices)} indices but weights of shape {tuple(values.shape)}")
-    table = torch.ones(count)
-    table[torch.from_numpy(indices)] = values
-    return table

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -21,6 +23,7 @@ __all__ = [
     "FileSplit",
     "Split",
     "TensorSplit",
+    "dataset_labels",
     "relative_name",
     "stratified_holdout",
 ]
@@ -29,15 +32,17 @@ Labels = NDArray[np.int64]
 
 
 class Split(Protocol):
-    """Samples with their given labels.
+    """Samples with their given labels."""
 
-    Attributes:
-        labels: ``(N,)`` int64, as they came with the data: clean or noisy.
-        names: What to call each sample (a file path), where it has a name.
-    """
+    @property
+    def labels(self) -> Labels:
+        """``(N,)`` int64, as they came with the data: clean or noisy."""
+        ...
 
-    labels: Labels
-    names: Sequence[str] | None
+    @property
+    def names(self) -> Sequence[str] | None:
+        """What to call each sample (a file path), where it has a name."""
+        ...
 
     def __len__(self) -> int: ...
 
@@ -98,11 +103,11 @@ class FileSplit:
     ):
         if len(paths) != len(labels):
             raise DataError(f"{len(paths)} files but {len(labels)} labels")
-        # Strings in one array: a million Path objects would be copied into every worker.
-        self._paths = np.array([str(path) for path in paths], dtype=np.str_)
+        # Bytes in one array: a million Path objects would be copied into every worker.
+        self._paths = np.array([os.fsencode(path) for path in paths])
         self.labels = np.asarray(labels, dtype=np.int64)
         self.size = size
-        self.names: Sequence[str] | None = [relative_name(path, root) for path in paths]
+        self.root = root
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -110,7 +115,15 @@ class FileSplit:
     @property
     def paths(self) -> list[Path]:
         """The files, in the order of the samples."""
-        return [Path(path) for path in self._paths]
+        return [self._path(position) for position in range(len(self))]
+
+    @cached_property
+    def names(self) -> Sequence[str]:
+        """The files relative to the root."""
+        return [relative_name(path, self.root) for path in self.paths]
+
+    def _path(self, position: int) -> Path:
+        return Path(os.fsdecode(bytes(self._paths[position])))
 
     def views(
         self, index: Tensor, augments: Sequence[Augment], generators: Sequence[Generator]
@@ -118,7 +131,7 @@ class FileSplit:
         """Decode each file once and return one view per augmentation."""
         from edgemask.data.images import read_image
 
-        images = [read_image(path) for path in self._paths[index.numpy()]]
+        images = [read_image(self._path(position)) for position in index.tolist()]
         return tuple(
             a(torch.stack([a.fit(image, g) for image in images]), g)
             for a, g in zip(augments, generators, strict=True)
@@ -129,7 +142,7 @@ class FileSplit:
         from edgemask.data.images import Fit, read_image
 
         fit, unused = Fit(self.size), torch.Generator()
-        images = [read_image(path) for path in self._paths[index.numpy()]]
+        images = [read_image(self._path(position)) for position in index.tolist()]
         return torch.stack([fit(image, unused) for image in images])
 
 
@@ -139,7 +152,8 @@ class DatasetSplit:
     A float sample is taken as it is: the dataset's own transform has made the view, and each
     view asks the dataset anew. While it is asked, the global generators of torch, numpy and
     Python are seeded from the loader's stream and put back afterwards, so that random transforms
-    are reproducible. A uint8 tensor ``(C, H, W)`` goes through the views of the bundle.
+    are reproducible. A uint8 image, ``(C, H, W)`` or a Pillow one, goes through the views of the
+    bundle. Integers of other types (tokens of a text) are left as they are.
     """
 
     def __init__(self, dataset: Any, labels: Labels):
@@ -166,7 +180,44 @@ class DatasetSplit:
         from edgemask.data._random import seeded_globals
 
         with seeded_globals(generator):
-            return torch.stack([torch.as_tensor(self.dataset[int(i)][0]) for i in index])
+            samples = [_item(self.dataset, position)[0] for position in index.tolist()]
+        tensors = [_as_tensor(sample) for sample in samples]
+        shapes = {tuple(tensor.shape) for tensor in tensors}
+        if len(shapes) > 1:
+            raise DataError(f"the samples of a dataset must have one shape, got {sorted(shapes)}")
+        return torch.stack(tensors)
+
+
+def dataset_labels(dataset: Any) -> NDArray[Any]:
+    """Return the labels of a map-style dataset: ``targets``, ``labels``, or from its items."""
+    for values in (getattr(dataset, "targets", None), getattr(dataset, "labels", None)):
+        if values is not None:
+            return np.asarray(values)
+    return np.array([_item(dataset, position)[1] for position in range(len(dataset))])
+
+
+def _item(dataset: Any, position: int) -> Any:
+    item = dataset[position]
+    if not isinstance(item, tuple | list) or len(item) < 2:
+        raise DataError(
+            f"item {position} of the dataset is a {type(item).__name__}; expected a tuple that "
+            f"starts with (sample, label)"
+        )
+    return item
+
+
+def _as_tensor(sample: Any) -> Tensor:
+    if isinstance(sample, Tensor):
+        return sample
+    if isinstance(sample, np.ndarray):
+        return torch.from_numpy(sample)
+    if hasattr(sample, "convert") and hasattr(sample, "getbands"):  # a Pillow image
+        pixels = np.array(sample.convert("L" if sample.getbands() == ("L",) else "RGB"))
+        return torch.from_numpy(np.atleast_3d(pixels)).permute(2, 0, 1)
+    raise DataError(
+        f"samples must be tensors, arrays or images, got {type(sample).__name__}; give the "
+        f"dataset a transform that makes tensors"
+    )
 
 
 def stratified_holdout(labels: Labels, fraction: float, *, seed: int = 0) -> tuple[Labels, Labels]:

@@ -41,7 +41,8 @@ class Augment:
         finish: Random operations on the normalised samples.
         fit: Brings an image file to the input size.
 
-    Shape: uint8 ``(B, C, H, W)`` or float ``(B, ...)`` to float32 of the same shape.
+    Shape: uint8 ``(B, C, H, W)`` or float ``(B, ...)`` to float32 of the same shape; integers of
+    other types are not normalised.
     """
 
     steps: tuple[Step, ...]
@@ -54,6 +55,8 @@ class Augment:
         """Return the view."""
         for step in self.steps:
             batch = step(batch, generator)
+        if batch.dtype != torch.uint8 and not batch.is_floating_point():
+            return batch
         scale = 255.0 if batch.dtype == torch.uint8 else 1.0
         shape = (-1,) + (1,) * (batch.ndim - 2)
         mean = torch.tensor(self.mean).view(shape) * scale

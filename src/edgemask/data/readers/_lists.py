@@ -56,7 +56,7 @@ def file_split(
     if not entries:
         raise DataError(f"{source}: lists no image")
     for path, _ in entries:
-        if ".." in path.relative_to(root).parts:
+        if not path.is_relative_to(root) or ".." in path.relative_to(root).parts:
             raise DataError(f"{source}: the path {path} leaves the folder {root}")
     first = entries[0][0]
     if not first.is_file():

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from edgemask.data.bundle import DataBundle, from_arrays
+from edgemask.data.bring import from_arrays
+from edgemask.data.bundle import DataBundle
 from edgemask.data.splits import stratified_holdout
 from edgemask.errors import MissingExtraError
 

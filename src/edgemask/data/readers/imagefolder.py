@@ -47,7 +47,9 @@ def imagefolder(
     if (root / _TRAIN).is_dir():
         folders = {part: root / part for part in (_TRAIN, *_TESTS) if (root / part).is_dir()}
     names = _classes(folders[_TRAIN])
-    parts = {part: _listing(folder, names) for part, folder in folders.items()}
+    parts = {
+        part: _listing(folder, names, required=part == _TRAIN) for part, folder in folders.items()
+    }
     return bundle_of_files(
         root.resolve().name,
         root,
@@ -73,7 +75,7 @@ def _classes(folder: Path) -> tuple[str, ...]:
     return names
 
 
-def _listing(folder: Path, names: tuple[str, ...]) -> Listing:
+def _listing(folder: Path, names: tuple[str, ...], *, required: bool) -> Listing:
     unknown = sorted(set(_classes(folder)) - set(names))
     if unknown:
         raise DataError(
@@ -86,8 +88,11 @@ def _listing(folder: Path, names: tuple[str, ...]) -> Listing:
             file for file in (folder / name).rglob("*")
             if file.suffix.lower() in EXTENSIONS and not file.name.startswith(".")
         )  # fmt: skip
+        if not found and required:
+            raise DataError(
+                f"{folder / name}: holds no image ({', '.join(sorted(EXTENSIONS))}); remove the "
+                f"folder if it is no class"
+            )
         paths += found
         labels += [number] * len(found)
-    if not paths:
-        raise DataError(f"{folder}: there are no image files ({', '.join(sorted(EXTENSIONS))})")
     return paths, np.array(labels, dtype=np.int64)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from edgemask.data.bundle import DataBundle, from_arrays
+from edgemask.data.bring import from_arrays
+from edgemask.data.bundle import DataBundle
 from edgemask.errors import DataError
 
 __all__ = ["npz"]
@@ -38,16 +39,13 @@ def npz(
     path = Path(path)
     if not path.is_file():
         raise DataError(f"{path}: there is no such file")
-    arrays = {}
+    if not zipfile.is_zipfile(path):
+        raise DataError(f"{path}: is no .npz file; save x and y with numpy.savez")
     try:
         with np.load(path, allow_pickle=False) as file:
-            if not isinstance(file, np.lib.npyio.NpzFile):
-                raise DataError(f"{path}: is a single array; save x and y with numpy.savez")
-            for key in file.files:
-                arrays[key] = file[key]
-    except (OSError, ValueError, zipfile.BadZipFile, EOFError) as error:
-        if isinstance(error, DataError):
-            raise
+            arrays = {key: file[key] for key in file.files}
+    # A broken archive raises whatever zipfile, zlib or numpy's header reader stumbles over.
+    except Exception as error:
         raise DataError(f"{path}: cannot be read as an .npz of plain arrays ({error})") from error
     unknown = sorted(set(arrays) - set(_ARRAYS))
     if unknown or not {"x", "y"} <= set(arrays):

@@ -164,7 +164,54 @@ def model_table() -> str:
     return table(header, rows)
 
 
+def dataset_table() -> str:
+    """Every dataset in a line."""
+    from edgemask.data import DATASETS
+
+    rows = []
+    for name, summary in DATASETS.summaries().items():
+        parameters = inspect.signature(DATASETS[name]).parameters
+        options = [f"`{key}`" for key in parameters if key not in ("root", "path")]
+        spec = f"{name}:PATH" if "path" in parameters else name
+        rows.append([f"`{spec}`", plain(summary).rstrip("."), ", ".join(options)])
+    return table(["spec", "what", "options"], rows)
+
+
+def recipe_table() -> str:
+    """Every recipe in a line: its source, steps and constants."""
+    from edgemask.data.views import RECIPES, Recipe
+
+    def steps(entries: Iterable[object] | None) -> str:
+        return "none" if entries is None else ", ".join(f"`{entry!r}`" for entry in entries)
+
+    def files(recipe: Recipe) -> str:
+        if recipe.resize is None and recipe.crop == "random":
+            return ""
+        sides = "both sides" if recipe.square else "short side"
+        scaled = f"{sides} x {recipe.resize:.4g}, " if recipe.resize and recipe.resize_first else ""
+        return f"{scaled}{recipe.crop} crop"
+
+    def numbers(values: Iterable[float] | None) -> str:
+        return "of the data" if values is None else ", ".join(f"{value:g}" for value in values)
+
+    rows = [
+        [
+            f"`{name}`",
+            recipe.source,
+            steps(recipe.weak + recipe.finish),
+            steps(None if recipe.strong is None else recipe.strong + recipe.strong_finish),
+            files(recipe),
+            f"{numbers(recipe.mean)} / {numbers(recipe.std)}",
+        ]
+        for name, recipe in RECIPES.items()
+    ]
+    header = ["recipe", "source", "weak", "strong adds", "training files", "mean / std"]
+    return table(header, rows)
+
+
 GENERATORS: dict[str, Callable[[], str]] = {
+    "datasets": dataset_table,
+    "recipes": recipe_table,
     "loss-table": loss_table,
     "loss-cards": loss_cards,
     "loss-presets": loss_presets,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -11,12 +13,12 @@ from edgemask.data import Loader, from_arrays, load, views
 from edgemask.data._random import torch_stream
 from edgemask.data.augment.basic import CutOut, FeatureJitter, Flip, PadCrop
 from edgemask.data.augment.policies import (
-    CIFAR10_POLICY,
     AutoAugment,
     ColourJitter,
     RandAugment,
     RandomRotation,
 )
+from edgemask.data.augment.tables import TABLES
 from edgemask.data.images import Fit
 from edgemask.errors import UserError
 
@@ -94,39 +96,49 @@ def test_cutout_covers_one_square_with_the_fill() -> None:
 # policies ---------------------------------------------------------------------------------------
 
 
-def test_the_autoaugment_table_is_the_published_one() -> None:
+@pytest.mark.parametrize("name", TABLES)
+def test_the_autoaugment_tables_are_the_published_ones(name: str) -> None:
     transforms = pytest.importorskip("torchvision.transforms")
-    policy = transforms.AutoAugment(transforms.AutoAugmentPolicy.CIFAR10)
+    policy = transforms.AutoAugment(transforms.AutoAugmentPolicy(name))
     ours = {"Color": "colour", "ShearX": "shear_x", "ShearY": "shear_y",
             "TranslateX": "translate_x", "TranslateY": "translate_y"}  # fmt: skip
-    assert len(policy.policies) == len(CIFAR10_POLICY) == 25
-    for theirs, mine in zip(policy.policies, CIFAR10_POLICY, strict=True):
-        for (name, probability, level), (own, p, m) in zip(theirs, mine, strict=True):
-            assert (ours.get(name, name.lower()), probability) == (own, p)
+    assert len(policy.policies) == len(TABLES[name]) == 25
+    for theirs, mine in zip(policy.policies, TABLES[name], strict=True):
+        for (operation, probability, level), (own, p, m) in zip(theirs, mine, strict=True):
+            assert (ours.get(operation, operation.lower()), probability) == (own, p)
             assert level is None or level == m
 
 
-def test_autoaugment_draws_a_sub_policy_for_each_image() -> None:
+@pytest.mark.parametrize("name", TABLES)
+def test_autoaugment_draws_a_sub_policy_for_each_image(name: Any) -> None:
     """One of 25 per image: the pairs of operations are independent, each with its own rate."""
+    from edgemask.data.augment import policies
+
+    count = 100_000
+    first, second = AutoAugment(name).draw(count, torch_stream(3))
+    number = {name: i for i, name in enumerate(policies._NAMES)}
+    for place, drawn in enumerate((first, second)):
+        for kind in policies._NAMES:
+            expected = sum(p for n, p, _ in (pair[place] for pair in TABLES[name]) if n == kind)
+            assert within(int((drawn.operation == number[kind]).sum()), count, expected / 25), kind
+    # neighbours in a batch are independent: equal operations as often as chance has it
+    rates = torch.bincount(first.operation + 1).float() / count
+    chance = float((rates**2).sum())
+    assert within(int((first.operation[1:] == first.operation[:-1]).sum()), count - 1, chance, 6)
+
+
+def test_the_two_operations_of_a_sub_policy_belong_together() -> None:
     from edgemask.data.augment import policies
 
     count = 100_000
     first, second = AutoAugment().draw(count, torch_stream(3))
     number = {name: i for i, name in enumerate(policies._NAMES)}
-    for place, drawn in enumerate((first, second)):
-        for name in policies._NAMES:
-            expected = sum(p for n, p, _ in (pair[place] for pair in CIFAR10_POLICY) if n == name)
-            assert within(int((drawn.operation == number[name]).sum()), count, expected / 25), name
     # sub-policy 22 is the only one that starts with translate_y at the last level
     alone = (first.operation == number["translate_y"]) & (first.magnitude.abs() > 0.4)
     both = alone & (second.operation == number["translate_y"])
     assert within(int(both.sum()), count, 0.9 * 0.7 / 25)
     signs = first.magnitude[alone] > 0
     assert within(int(signs.sum()), len(signs), 0.5)
-    # neighbours in a batch are independent: equal operations as often as chance has it
-    rates = torch.bincount(first.operation + 1).float() / count
-    chance = float((rates**2).sum())
-    assert within(int((first.operation[1:] == first.operation[:-1]).sum()), count - 1, chance, 6)
 
 
 def test_autoaugment_magnitudes() -> None:

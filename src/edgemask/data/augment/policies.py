@@ -7,13 +7,14 @@ images of a step. ``draw`` makes all random choices and ``__call__`` carries the
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Generator, Tensor
 
 from edgemask.data.augment.basic import erase_squares
 from edgemask.data.augment.ops import GREY, apply, rotate
+from edgemask.data.augment.tables import TABLES
 
 __all__ = ["AutoAugment", "ColourJitter", "Draw", "RandAugment", "RandomRotation"]
 
@@ -55,36 +56,6 @@ _RANGES = dict.fromkeys(_NAMES, (0.0, 0.0)) | {
     "translate_y": (0.0, 150 / 331),
 }
 
-# Operation, probability, level; operation, probability, level. CIFAR-10's table of
-# Cubuk et al., AutoAugment (CVPR 2019), as the published reimplementations read it.
-CIFAR10_POLICY: tuple[tuple[tuple[str, float, int], tuple[str, float, int]], ...] = (
-    (("invert", 0.1, 7), ("contrast", 0.2, 6)),
-    (("rotate", 0.7, 2), ("translate_x", 0.3, 9)),
-    (("sharpness", 0.8, 1), ("sharpness", 0.9, 3)),
-    (("shear_y", 0.5, 8), ("translate_y", 0.7, 9)),
-    (("autocontrast", 0.5, 8), ("equalize", 0.9, 2)),
-    (("shear_y", 0.2, 7), ("posterize", 0.3, 7)),
-    (("colour", 0.4, 3), ("brightness", 0.6, 7)),
-    (("sharpness", 0.3, 9), ("brightness", 0.7, 9)),
-    (("equalize", 0.6, 5), ("equalize", 0.5, 1)),
-    (("contrast", 0.6, 7), ("sharpness", 0.6, 5)),
-    (("colour", 0.7, 7), ("translate_x", 0.5, 8)),
-    (("equalize", 0.3, 7), ("autocontrast", 0.4, 8)),
-    (("translate_y", 0.4, 3), ("sharpness", 0.2, 6)),
-    (("brightness", 0.9, 6), ("colour", 0.2, 8)),
-    (("solarize", 0.5, 2), ("invert", 0.0, 3)),
-    (("equalize", 0.2, 0), ("autocontrast", 0.6, 0)),
-    (("equalize", 0.2, 8), ("equalize", 0.6, 4)),
-    (("colour", 0.9, 9), ("equalize", 0.6, 6)),
-    (("autocontrast", 0.8, 4), ("solarize", 0.2, 8)),
-    (("brightness", 0.1, 3), ("colour", 0.7, 0)),
-    (("solarize", 0.4, 5), ("autocontrast", 0.9, 3)),
-    (("translate_y", 0.9, 9), ("translate_y", 0.7, 9)),
-    (("autocontrast", 0.9, 2), ("solarize", 0.8, 3)),
-    (("equalize", 0.8, 8), ("invert", 0.1, 3)),
-    (("translate_y", 0.7, 9), ("autocontrast", 0.9, 1)),
-)
-
 
 def _magnitudes(operation: Tensor, part: Tensor, sign: Tensor) -> Tensor:
     """Turn a part of the range (0..1) and a sign into what each operation takes."""
@@ -106,22 +77,29 @@ def _signs(count: int, generator: Generator) -> Tensor:
 
 @dataclass(frozen=True)
 class AutoAugment:
-    """AutoAugment's CIFAR-10 policy: one of 25 sub-policies per image, two operations each.
+    """AutoAugment: one of 25 sub-policies per image, two operations each.
 
     Each operation is applied with its own probability, at its own level of ten. Blends, shears and
-    translations go either way with equal probability; pixels from outside are grey (128).
+    translations go either way with equal probability, rotations counter-clockwise as in the
+    published code; pixels from outside are grey (128).
+
+    Args:
+        policy: The table, ``cifar10`` or ``imagenet``.
 
     Shape: uint8 ``(B, C, H, W)`` to the same.
 
     Reference: Cubuk et al., AutoAugment, CVPR 2019.
     """
 
+    policy: Literal["cifar10", "imagenet"] = "cifar10"
+
     def draw(self, count: int, generator: Generator) -> tuple[Draw, Draw]:
         """Draw the choices for ``count`` images: two rounds."""
-        policy = torch.randint(0, len(CIFAR10_POLICY), (count,), generator=generator)
+        table = TABLES[self.policy]
+        policy = torch.randint(0, len(table), (count,), generator=generator)
         rounds = []
         for place in range(2):
-            column = [pair[place] for pair in CIFAR10_POLICY]
+            column = [pair[place] for pair in table]
             operation = torch.tensor([_NUMBER[name] for name, _, _ in column])[policy]
             probability = torch.tensor([p for _, p, _ in column])[policy]
             level = torch.tensor([level for _, _, level in column])[policy]

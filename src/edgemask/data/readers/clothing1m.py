@@ -45,7 +45,8 @@ def clothing1m(
 
     Args:
         root: The folder that holds it.
-        recipe: Whose views and normalisation: ``dividemix`` or ``apl``; those of JAL otherwise.
+        recipe: Whose views and normalisation: ``dividemix``, ``unicon`` or ``apl``; those of JAL
+            otherwise.
         with_clean_train: Add the 47,570 images of the clean training list, with their noisy label
             if they have one and their clean one if not, as Jo-SRC does.
         on_broken: ``error``, or ``skip`` to check all images first and leave the broken ones out.

@@ -201,6 +201,13 @@ def test_a_hundred_classes_stay_light_and_name_the_commonest_confusions(
     assert next(shape for shape in shapes if shape[0] > 1)[1:] == [100, 256]
 
 
+def test_a_thousand_classes_have_a_page(make_run: RunMaker, tmp_path: Path) -> None:
+    path = make_run(classes=1000, features=256, epochs=4, samples=5000, pictures=None)
+    files = write_report([path], tmp_path)
+    assert files.html.stat().st_size < 3_000_000
+    assert "1000 classes are too many to draw" in files.html.read_text()
+
+
 def test_grey_pictures_and_heads_without_scores_have_pages(
     make_run: RunMaker, tmp_path: Path
 ) -> None:

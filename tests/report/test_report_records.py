@@ -134,6 +134,8 @@ def test_any_file_may_be_missing_or_broken(
     ("name", "arrays"),
     [
         ("head.npz", {"epochs": np.arange(3), "scores": np.zeros((2, 4, 4))}),
+        ("head.npz", {"epochs": np.array(["a"]), "scores": np.zeros((1, 4, 4))}),
+        ("head.npz", {"epochs": np.array([np.nan]), "scores": np.zeros((1, 4, 4))}),
         ("samples.npz", {"index": np.arange(3), "given": np.zeros(2, int)}),
         ("thumbnails.npz", {"index": np.arange(3), "images": np.zeros((2, 4, 4, 3), np.uint8)}),
         ("noise.npz", {"clean": np.zeros(3, int), "noisy": np.zeros(2, int)}),
@@ -149,6 +151,14 @@ def test_arrays_of_wrong_shapes_are_left_out_with_a_note(
     np.savez(path / name, **arrays)
     assert any(name in note for note in load_run(path).missing)
     write_report([path], tmp_path)
+
+
+def test_bins_that_make_no_sense_are_replaced(make_run: RunMaker, tmp_path: Path) -> None:
+    path = make_run(epochs=3, samples=40)
+    counts = np.ones((3, 4))
+    np.savez(path / "head.npz", epochs=np.arange(3), histogram=counts, edges=np.zeros(5))
+    assert load_run(path).head["edges"].tolist() == [0, 0.25, 0.5, 0.75, 1]
+    assert "Scores of the edges" in write_report([path], tmp_path).html.read_text()
 
 
 def test_a_pickle_in_an_array_file_is_not_opened(make_run: RunMaker) -> None:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 __all__ = ["Array", "read_head", "read_noise", "read_samples", "read_thumbnails"]
 
 Array: TypeAlias = npt.NDArray[Any]
-_MOST_CLASSES = 100_000
+_MOST_CLASSES = 20_000
 _RECORD = ("num_classes", "kind", "protocol", "rate", "seed")
 
 
@@ -117,28 +117,31 @@ def read_head(path: Path, notes: list[str], *, expected: bool) -> dict[str, Arra
     """Return scores, histograms and retention over time; many heads have none of them."""
     absent = "There is no head.npz: the scores of the edges cannot be shown." if expected else ""
     head = _read_arrays(path, notes, absent)
-    if not head:
-        return {}
+    head = {key: value for key, value in head.items() if np.issubdtype(value.dtype, np.number)}
     epochs = head.get("epochs", np.zeros(0))
-    time = len(epochs)
-    good = {"epochs": epochs}
-    shapes = {"scores": 3, "histogram": 2, "retention": 1}
-    for key, dimensions in shapes.items():
-        value = head.get(key)
-        if value is not None and value.ndim == dimensions and len(value) == time and value.size:
-            good[key] = value
-    edges, columns = head.get("edges"), head.get("columns")
+    good = {
+        key: head[key]
+        for key, dimensions in (("scores", 3), ("histogram", 2), ("retention", 1))
+        if key in head and head[key].shape[:1] == epochs.shape and head[key].ndim == dimensions
+    }
+    good = {key: value for key, value in good.items() if value.size}
+    if not good or not np.issubdtype(epochs.dtype, np.integer):
+        if path.is_file():
+            notes.append("head.npz holds no scores over time; it is left out.")
+        return {}
     if "histogram" in good:
-        if edges is not None and edges.shape == (good["histogram"].shape[1] + 1,):
-            good["edges"] = edges
-        else:
-            good["edges"] = np.linspace(0, 1, good["histogram"].shape[1] + 1)
+        good["edges"] = _edges(head.get("edges"), good["histogram"].shape[1])
+    columns = head.get("columns")
     if "scores" in good and columns is not None and columns.shape == good["scores"].shape[2:]:
         good["columns"] = columns
-    if len(good) == 1:
-        notes.append("head.npz holds no scores over time; it is left out.")
-        return {}
-    return good
+    return {"epochs": epochs, **good}
+
+
+def _edges(edges: Array | None, bins: int) -> Array:
+    """Return the edges of the bins, evenly over [0, 1] where the file has none that make sense."""
+    if edges is not None and edges.shape == (bins + 1,) and (np.diff(edges) > 0).all():
+        return edges
+    return np.linspace(0, 1, bins + 1)
 
 
 def read_thumbnails(path: Path, notes: list[str]) -> dict[str, Array]:

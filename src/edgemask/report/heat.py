@@ -20,12 +20,16 @@ from edgemask.report.tables import Row, Table, percent
 __all__ = ["head_over_time", "realised_transition", "transition_map"]
 
 _MOST_NUMBERS = 20
-"""Up to so many classes a matrix is shown with its numbers."""
+"""Up to so many classes a matrix is shown with its numbers,"""
+_MOST_DRAWN = 200
+"""up to so many as a map,"""
+_MOST_COUNTED = 2_000
+"""and up to so many it is counted at all."""
 _INK = (47, 107, 214)
 
 
 def realised_transition(run: RunRecord) -> Array | None:
-    """Return the shares of given labels by true class, counted; ``None`` without clean labels."""
+    """Return the shares of given labels by true class; ``None`` without clean labels."""
     if "clean" not in run.noise:
         return None
     inside = run.noise["clean"] >= 0
@@ -33,6 +37,8 @@ def realised_transition(run: RunRecord) -> Array | None:
     if not len(clean):
         return None
     size = max(run.num_classes, int(clean.max()) + 1, int(noisy.max()) + 1)
+    if size > _MOST_COUNTED:
+        return None
     counts = np.zeros((size, size))
     np.add.at(counts, (clean, noisy), 1)
     return np.asarray(counts / np.maximum(counts.sum(axis=1, keepdims=True), 1))
@@ -47,7 +53,7 @@ def transition_map(book: Book, run: RunRecord) -> str:
     names = [plain(run.class_name(place)) for place in range(len(matrix))]
     if len(matrix) <= _MOST_NUMBERS:
         body = _numbers(matrix, names)
-    else:
+    elif len(matrix) <= _MOST_DRAWN:
         body = _map(
             book,
             matrix[None],
@@ -57,6 +63,8 @@ def transition_map(book: Book, run: RunRecord) -> str:
             percent_values=True,
             style=f"width:{8 * len(matrix)}px;height:{8 * len(matrix)}px",
         )
+    else:
+        body = f'<p class="note">{len(matrix)} classes are too many to draw.</p>'
     return (
         f'<figure class="matrix"><figcaption>{title} (%)</figcaption>'
         f'<div class="scroll" tabindex="0" role="region" aria-label="{title}">{body}</div>'

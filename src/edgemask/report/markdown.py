@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from edgemask.report.doubtful import detection, doubtful_list
-from edgemask.report.escape import as_markdown
+from edgemask.report.escape import as_markdown, plain
 from edgemask.report.groups import Group
 from edgemask.report.repeat import command
 from edgemask.report.results import (
@@ -54,4 +54,4 @@ def markdown(groups: Sequence[Group]) -> str:
 
 
 def _code_block(text: str) -> str:
-    return "\n".join("    " + line for line in text.splitlines())
+    return "\n".join("    " + plain(line, longest=None) for line in text.splitlines())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import shlex
 from collections.abc import Sequence
 from importlib.resources import files
 
@@ -125,7 +126,8 @@ def _tiles(run: RunRecord) -> str:
 def _missing(run: RunRecord) -> str:
     notes = "".join(f"<li>{as_html(note)}</li>" for note in run.missing)
     if not run.finished:
-        notes += f"<li>To go on: <code>edgemask resume {as_html(run.path)}</code></li>"
+        folder = as_html(shlex.quote(str(run.path)), longest=None)
+        notes += f"<li>To go on: <code>edgemask resume {folder}</code></li>"
     if not notes:
         return ""
     return f'<aside class="callout"><h2>What is missing</h2><ul>{notes}</ul></aside>\n'

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from edgemask.report.arrays import Array, read_head, read_noise, read_samples, r
 __all__ = ["RunRecord", "known", "load_run"]
 
 _HUGE = 1e100
+_MOST_EPOCHS = 10_000_000
 _MARKS = ("config.yaml", "metrics.jsonl", "summary.json")
 
 
@@ -58,7 +60,7 @@ class RunRecord:
         seed = self.summary.get("seed", train.get("seed") if isinstance(train, Mapping) else None)
         return seed if isinstance(seed, int) else None
 
-    @property
+    @cached_property
     def class_names(self) -> list[str]:
         """Names of the classes; their numbers where there are no names."""
         names = self.summary.get("class_names")
@@ -66,7 +68,7 @@ class RunRecord:
             return [str(name) for name in names]
         return [str(place) for place in range(self.num_classes)]
 
-    @property
+    @cached_property
     def num_classes(self) -> int:
         """How many classes there are, as far as any file tells."""
         names = self.summary.get("class_names")
@@ -181,7 +183,11 @@ def _read_history(path: Path, notes: list[str]) -> tuple[dict[str, float | None]
             continue
         try:
             row = json.loads(line)
-            epochs[int(row["epoch"])] = {str(key): known(value) for key, value in row.items()}
+            epoch = int(row["epoch"])
+            if not 0 <= epoch < _MOST_EPOCHS:
+                broken += 1
+                continue
+            epochs[epoch] = {str(key): known(value) for key, value in row.items()}
         except (ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, ValueError):
             broken += 1
     if broken:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -164,19 +164,30 @@ def test_unknown_values_sort_last_either_way(browser: Any, several: Path) -> Non
 
 def test_values_appear_under_the_pointer_and_by_keys(browser: Any, single: Path) -> None:
     from selenium.webdriver import ActionChains, Keys
+    from selenium.webdriver.support.wait import WebDriverWait
 
     visit(browser, single)
     plot = browser.find_element("css selector", ".chart .plot")
-    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", plot)
-    ActionChains(browser).move_to_element(plot).perform()
     tip = browser.find_element("css selector", ".tip")
-    assert tip.text.startswith("epoch ")
-    assert "test accuracy" in tip.text
-    assert tip.text.count("%") == 3
-    plot.send_keys(Keys.ARROW_RIGHT)
-    first = tip.text
-    plot.send_keys(Keys.ARROW_LEFT)
-    assert tip.text != first
+    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", plot)
+
+    def after(act: Callable[[], Any]) -> str:
+        # Scrolling hides the values, and its event may come late: then the act is repeated.
+        def shown(_: Any) -> str:
+            act()
+            return tip.text
+
+        return WebDriverWait(browser, 10).until(shown)
+
+    pointed = after(
+        lambda: ActionChains(browser).move_to_element(plot).move_by_offset(2, 2).perform()
+    )
+    assert pointed.startswith("epoch ")
+    assert "test accuracy" in pointed
+    assert pointed.count("%") == 3
+    right = after(lambda: plot.send_keys(Keys.ARROW_RIGHT))
+    left = after(lambda: plot.send_keys(Keys.ARROW_LEFT))
+    assert right != left
     plot.send_keys(Keys.ESCAPE)
     assert not tip.is_displayed()
 

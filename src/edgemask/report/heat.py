@@ -47,10 +47,11 @@ def realised_transition(run: RunRecord) -> Array | None:
 def transition_map(book: Book, run: RunRecord) -> str:
     """Return the transition matrix as a table of numbers or a map; nothing without clean labels."""
     matrix = realised_transition(run)
-    title = "Given label by true class, as counted"
     if matrix is None:
         return ""
+    title = "Given label by true class, as counted"
     names = [plain(run.class_name(place)) for place in range(len(matrix))]
+    scale = ""
     if len(matrix) <= _MOST_NUMBERS:
         body = _numbers(matrix, names)
     elif len(matrix) <= _MOST_DRAWN:
@@ -62,13 +63,15 @@ def transition_map(book: Book, run: RunRecord) -> str:
             words=("true ", ", given "),
             percent_values=True,
             style=f"width:{8 * len(matrix)}px;height:{8 * len(matrix)}px",
+            gamma=0.5,
         )
+        scale = _scale()
     else:
         body = f'<p class="note">{len(matrix)} classes are too many to draw.</p>'
     return (
         f'<figure class="matrix"><figcaption>{title} (%)</figcaption>'
         f'<div class="scroll" tabindex="0" role="region" aria-label="{title}">{body}</div>'
-        f"{_confusions(run, matrix)}</figure>"
+        f"{scale}{_confusions(run, matrix)}</figure>"
     )
 
 
@@ -196,7 +199,7 @@ def _edge_map(book: Book, run: RunRecord, frames: list[int], budget: int) -> str
 
 
 def _scale() -> str:
-    """Return the key of the colours, which follow the square root of the score."""
+    """Return the key of the colours, which follow the square root of the value."""
     steps = "".join(f'<i style="--v:{place / 20:g}"></i>' for place in range(21))
     ticks = "".join(
         f'<span style="left:{100 * value**0.5:.0f}%">{value:g}</span>'

@@ -120,14 +120,14 @@ class KANLinear(nn.Module):
         """Normalise samples, ``(N, d)``, and return ``silu(v)`` and the splines' basis at them.
 
         Shape:
-            ``(N, d) -> (N, d), (N, d, grid_size + spline_order)``
+            ``(N, d) -> (N, d), (N, grid_size + spline_order, d)``
         """
         x = self.norm(input)
         low, high = self.grid_range
         with torch.no_grad():
             self._outside = ((x < low) | (x > high)).float().mean()
         splines = bspline_basis(
-            x, grid_size=self.grid_size, order=self.spline_order, low=low, high=high
+            x, grid_size=self.grid_size, order=self.spline_order, low=low, high=high, dim=1
         )
         return F.silu(x), splines
 
@@ -138,7 +138,7 @@ class KANLinear(nn.Module):
         if mask is not None:
             mask = mask.to(scaler.dtype)
             base_weight, scaler = base_weight * mask, scaler * mask
-        coefficients = self.spline_weight * scaler.unsqueeze(-1)
+        coefficients = (self.spline_weight * scaler.unsqueeze(-1)).transpose(1, 2)
         return F.linear(base, base_weight) + F.linear(splines.flatten(1), coefficients.flatten(1))
 
     def forward(self, input: Tensor) -> Tensor:

@@ -12,24 +12,61 @@ from edgemask.heads.policies import Policy
 from edgemask.heads.scoring import Fill
 from edgemask.heads.sem import EdgeScoring
 
-__all__ = ["SKANLinear", "function_moments"]
+__all__ = ["SKANLinear", "basis_gram", "function_moments"]
 
 _CRITERIA = ("rms", "second_moment")
 
 
 @torch.no_grad()
-def function_moments(gram: Tensor, coefficients: Tensor) -> Tensor:
-    """Return the second moment of every edge function from its feature's Gram matrix.
+def basis_gram(base: Tensor, splines: Tensor, order: int) -> Tensor:
+    """Sum the products of all pairs of basis functions over the samples, feature by feature.
 
-    An edge is a combination of M basis functions of one feature, ``phi_jk(v) = c_jk . b(v_k)``, so
-    ``mean_i phi_jk(v_ik)^2 = c_jk^T G_k c_jk`` with ``G_k = mean_i b(v_ik) b(v_ik)^T``: the
-    ``(B, C, d)`` tensor of edge outputs is not needed.
+    Two splines overlap only where they are at most ``order`` apart, so a few elementwise products
+    do it, and nothing has to be laid out anew.
+
+    Args:
+        base: The base function's values, ``(N, d)``.
+        splines: The splines' values, ``(N, M - 1, d)``.
+        order: Order of the splines.
 
     Shape:
-        ``(d, M, M), (C, d, M) -> (C, d)``
+        ``(N, d), (N, M - 1, d) -> (d, M, M)``
     """
-    c = coefficients.transpose(0, 1)
-    return (torch.bmm(c, gram) * c).sum(dim=-1).clamp_min_(0.0).T.contiguous()
+    count, features = splines.shape[1:]
+    gram = splines.new_zeros(count + 1, count + 1, features)
+    gram[0, 0] = base.square().sum(dim=0)
+    gram[0, 1:] = gram[1:, 0] = (splines * base.unsqueeze(1)).sum(dim=0)
+    for apart in range(min(order, count - 1) + 1):
+        rows = torch.arange(1, count + 1 - apart, device=splines.device)
+        products = (splines[:, : count - apart] * splines[:, apart:]).sum(dim=0)
+        gram[rows, rows + apart] = gram[rows + apart, rows] = products
+    return gram.permute(2, 0, 1)
+
+
+@torch.no_grad()
+def function_moments(gram: Tensor, base: Tensor, scaler: Tensor, splines: Tensor) -> Tensor:
+    """Return the second moment of every edge function from its feature's Gram matrix.
+
+    An edge is a combination of M basis functions of one feature, ``phi_jk(v) = c_jk . b(v_k)`` with
+    ``c = (base, scaler * splines)``, so ``mean_i phi_jk(v_ik)^2 = c_jk^T G_k c_jk``, where
+    ``G_k = mean_i b(v_ik) b(v_ik)^T``: the ``(B, C, d)`` tensor of edge outputs is not needed.
+
+    Args:
+        gram: The Gram matrices, means over the samples.
+        base: Coefficients of the base function.
+        scaler: What multiplies the spline coefficients.
+        splines: The spline coefficients.
+
+    Shape:
+        ``(d, M, M), (C, d), (C, d), (C, d, M - 1) -> (C, d)``
+    """
+    c = splines.transpose(0, 1)
+    # one product for c^T G and for the mixed terms: the Gram matrix without its first row
+    products = torch.bmm(c, gram[:, 1:].contiguous())
+    square = (products[..., 1:] * c).sum(dim=-1).T.contiguous()
+    mixed = products[..., 0].T.contiguous()
+    moments = square.mul_(scaler).addcmul_(base, mixed, value=2.0).mul_(scaler)
+    return moments.addcmul_(base.square(), gram[:, 0, 0].contiguous()).clamp_min_(0.0)
 
 
 class SKANLinear(EdgeScoring, KANLinear):
@@ -94,6 +131,8 @@ class SKANLinear(EdgeScoring, KANLinear):
             device=device,
             dtype=dtype,
         )
+        # what the basis functions are on the batch that is about to be scored
+        self._functions: tuple[Tensor, Tensor] | None = None
         if criterion not in _CRITERIA:
             raise UserError(
                 f"criterion must be one of {', '.join(_CRITERIA)} for KAN edges, got {criterion!r}"
@@ -112,20 +151,17 @@ class SKANLinear(EdgeScoring, KANLinear):
         return self.base_weight
 
     def raw_scores(self, samples: Tensor, squares: Tensor) -> Fill:
-        """Score the edges; ``samples`` are the basis functions' values, ``(N, d * M)``."""
-        count = len(samples)
-        by_feature = samples.view(count, self.in_features, -1).permute(1, 2, 0)
-        coefficients = torch.cat(
-            [
-                self.base_weight.detach().unsqueeze(-1),
-                self.spline_weight.detach() * self.spline_scaler.detach().unsqueeze(-1),
-            ],
-            dim=-1,
-        ).to(samples.dtype)
+        assert self._functions is not None
+        base, splines = self._functions
         with torch.autocast(samples.device.type, enabled=False):
-            gram = torch.bmm(by_feature, by_feature.transpose(1, 2))
-            moments = function_moments(mean_over_ranks(gram, count), coefficients)
-        raw = moments.sqrt_() if self.criterion == "rms" else moments
+            total = basis_gram(base.to(samples.dtype), splines.to(samples.dtype), self.spline_order)
+            coefficients = (self.base_weight, self.spline_scaler, self.spline_weight)
+            raw = function_moments(
+                mean_over_ranks(total, len(samples)),
+                *(parameter.detach().to(samples.dtype) for parameter in coefficients),
+            )
+        if self.criterion == "rms":
+            raw.sqrt_()
 
         def fill(rows: slice, out: Tensor) -> Tensor:
             return out.copy_(raw[rows])
@@ -134,14 +170,14 @@ class SKANLinear(EdgeScoring, KANLinear):
 
     def forward(self, input: Tensor) -> Tensor:
         """Apply the layer; in training, through the edges that this step keeps."""
-        base, splines = self.basis(input.reshape(-1, self.in_features))
-        mask = None
-        if self.is_step() and self.rho > 0.0:
-            with torch.no_grad():
-                values = torch.cat([base.unsqueeze(-1), splines], dim=-1).flatten(1)
-            mask = self.mask_for(values)
-        elif not self.training and self.inference == "expected":
-            mask = self.expected_mask()
+        samples = input.reshape(-1, self.in_features)
+        base, splines = self.basis(samples)
+        if self.is_step():
+            self._functions = (base.detach(), splines.detach())
+            mask = self.mask_for(samples)
+            self._functions = None
+        else:
+            mask = self.expected_mask() if self.inference == "expected" else None
         logits = self.combine(base, splines, mask)
         return logits.view(*input.shape[:-1], self.out_features)
 

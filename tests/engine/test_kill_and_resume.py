@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -11,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 import edgemask.engine.checkpoint as checkpoint_module
 import edgemask.engine.finish as finish_module
@@ -72,19 +72,25 @@ def deadly(function: Callable, call: int, *, before: bool = True) -> Callable:
 
 
 def half_written(call: int) -> Callable:
-    """A ``torch.save`` that dies in the middle of a file."""
+    """An ``atomic_write`` that dies in the middle of a file."""
     count = [0]
-    real = torch.save
+    real = checkpoint_module.atomic_write
 
-    def save(state, file):
+    def atomic_write(path, write):
         count[0] += 1
         if count[0] < call:
-            return real(state, file)
-        file.write(b"PK\x03\x04 half a checkpoint")
-        file.flush()
-        return die()
+            return real(path, write)
 
-    return save
+        def write_half(file):
+            whole = io.BytesIO()
+            write(whole)
+            file.write(whole.getvalue()[: len(whole.getvalue()) // 2])
+            file.flush()
+            die()
+
+        return real(path, write_half)
+
+    return atomic_write
 
 
 def contents(path: Path) -> dict:
@@ -144,10 +150,10 @@ POINTS = {
     "in the second epoch": lambda patch: DieAt(STEPS + 2),
     "in the last step": lambda patch: DieAt(2 * STEPS),
     "writing the first checkpoint": lambda patch: patch(
-        checkpoint_module.torch, "save", half_written(1)
+        checkpoint_module, "atomic_write", half_written(1)
     ),
     "writing a later checkpoint": lambda patch: patch(
-        checkpoint_module.torch, "save", half_written(3)
+        checkpoint_module, "atomic_write", half_written(3)
     ),
     "before a checkpoint is moved": lambda patch: patch(Path, "replace", deadly(Path.replace, 6)),
     "after a checkpoint is moved": lambda patch: patch(

@@ -7,6 +7,7 @@ and the one before are kept. It holds tensors and plain values only and is read 
 
 from __future__ import annotations
 
+import io
 import re
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,10 @@ class Checkpoints:
             step: Optimiser steps made so far; names the file.
         """
         path = self.folder / f"{step:010d}.pt"
-        atomic_write(path, lambda file: torch.save({"version": VERSION, **state}, file))
+        # Through memory: torch turns a full disk into a RuntimeError about its own format.
+        memory = io.BytesIO()
+        torch.save({"version": VERSION, **state}, memory)
+        atomic_write(path, lambda file: file.write(memory.getbuffer()))
         for old in self.paths()[: -self.keep]:
             old.unlink(missing_ok=True)
         return path

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from edgemask.errors import MissingExtraError, UserError
+from edgemask.errors import MissingExtraError, UserError, unknown_name
 
 __all__ = ["Processes"]
 
@@ -45,6 +45,10 @@ class Processes:
         self, *, precision: str = "fp32", trackers: list[str] | None = None, folder: Path | None
     ):
         accelerate = _accelerate()
+        known = {str(kind.value) for kind in accelerate.utils.LoggerType} - {"all"}
+        for name in trackers or ():
+            if name not in known:
+                raise UserError(f"log.trackers: {unknown_name('tracker', name, known)}")
         # Accelerate remembers the precision of the last run in this process and refuses another.
         accelerate.state.AcceleratorState._reset_state()
         handlers = [

@@ -130,6 +130,8 @@ class Stepper:
         accelerator = self.processes.accelerator
         first = next(iter(phase.feeds))
         sizes = [len(batch[first].index) for batch in batches]
+        # Wrappers average over processes, whose shares may differ by a sample.
+        whole = int(self.processes.total(torch.tensor(sum(sizes)))) / self.processes.count
         results: list[Step] = []
         for number, batch in enumerate(batches):
             last = number == len(batches) - 1
@@ -144,7 +146,7 @@ class Stepper:
                         f"phase {phase.name!r} (learning rate {self.rate:g}); the last good "
                         "checkpoint is kept. Try a lower optim.lr, optim.clip, or fp32"
                     )
-                accelerator.backward(loss * (sizes[number] / sum(sizes)))
+                accelerator.backward(loss * (sizes[number] / whole))
             results.append(Step(loss.detach(), logs))
         return results
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -267,6 +268,22 @@ def test_small_images_are_kept_in_memory(tmp_path: Path) -> None:
         assert int(image[0, 0, 0]) == 50 * label + int(Path(name).stem)
 
 
+@pytest.mark.parametrize("suffix", ["zip", "tar", "gztar"])
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_an_archive_of_a_folder_is_unpacked_once(
+    tmp_path: Path, suffix: str, wrapped: bool
+) -> None:
+    folder(tmp_path / "made" / "pets")
+    top = tmp_path / "made" if wrapped else tmp_path / "made" / "pets"
+    archive = shutil.make_archive(str(tmp_path / "my.pets"), suffix, top)
+    shutil.rmtree(tmp_path / "made")
+    bundle = load(f"imagefolder:{archive}")
+    assert (bundle.name, bundle.class_names) == ("my.pets", ("ant", "bee", "cat"))
+    before = (tmp_path / "my.pets").stat().st_mtime_ns
+    assert len(load(f"imagefolder:{archive}").train) == 12
+    assert (tmp_path / "my.pets").stat().st_mtime_ns == before
+
+
 def test_train_and_test_folders(tmp_path: Path) -> None:
     folder(tmp_path / "train")
     folder(tmp_path / "test", per_class=2)
@@ -354,7 +371,7 @@ def test_csv_with_splits_and_true_labels(tmp_path: Path) -> None:
     bundle = load(f"csv:{file}")
     assert bundle.class_names == ("cat", "dog")
     assert bundle.train.labels.tolist() == [1, 0, 1, 0]
-    assert bundle.test.labels.tolist() == [1, 0]
+    assert bundle.test.labels.tolist() == [0, 0]  # true labels where they are known
     assert bundle.true_labels is not None
     assert bundle.true_labels.tolist() == [0, 0, 0, 0]
     assert bundle.train.names == ["img/0.png", "img/1.png", "img/2.png", "img/3.png"]

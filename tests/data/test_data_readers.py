@@ -17,7 +17,8 @@ import torch
 from PIL import Image
 
 from edgemask.data import BalancedSubset, FileSplit, Loader, load
-from edgemask.data.readers._files import extract, read_checked, read_pickle
+from edgemask.data.readers._archives import extract
+from edgemask.data.readers._files import read_checked, read_pickle
 from edgemask.data.readers.mnist import read_idx
 from edgemask.errors import DataError, EdgeMaskWarning, UserError
 
@@ -106,6 +107,13 @@ def fake_cifar(root: Path) -> Path:
     for name in ("train", "test", "meta"):
         (folder / name).write_bytes(pickle.dumps({b"fine_label_names": [b"a"]}))
     return folder
+
+
+def test_a_changed_cifar_archive_is_not_unpacked(tmp_path: Path) -> None:
+    make_tar(tmp_path / "cifar-10-python.tar.gz", "cifar-10-batches-py/data_batch_1")
+    with pytest.raises(DataError, match=r"cifar-10-python\.tar\.gz: md5 is .* c58f3010"):
+        load("cifar10", root=tmp_path)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["cifar-10-python.tar.gz"]
 
 
 def test_a_changed_cifar_file_is_refused_by_its_md5(tmp_path: Path) -> None:
@@ -286,6 +294,8 @@ def test_honest_archives_are_unpacked(tmp_path: Path) -> None:
     for name in ("zip", "tar"):
         assert (tmp_path / name / "x" / "1.txt").read_text() == "content"
         assert (tmp_path / name / "2.txt").read_text() == "content"
+    extract(make_zip(tmp_path / "mac.zip", "top/1.txt", "__MACOSX/top/._1.txt"), tmp_path / "mac")
+    assert [entry.name for entry in (tmp_path / "mac").iterdir()] == ["1.txt"]
     with pytest.raises(DataError, match="exists already"):
         extract(tmp_path / "a.zip", tmp_path / "zip")
 

@@ -172,8 +172,8 @@ RECIPES: Registry[Recipe] = Registry(
                                         strong=(AutoAugment("imagenet"),)),
         "clothing1m": _large("JAL", _CLOTHING, square=True),
         "clothing1m/dividemix": _large("DivideMix", _CLOTHING),
-        "clothing1m/unicon": _large("UNICON, SSR: the strong view; the rest as DivideMix", _CLOTHING,
-                                    strong=(AutoAugment("imagenet"),)),
+        "clothing1m/unicon": _large("UNICON, SSR: the strong view; the rest as DivideMix",
+                                    _CLOTHING, strong=(AutoAugment("imagenet"),)),
         "clothing1m/apl": _large(
             "APL, ALF", resize=None, square=True, resize_first=False, crop="resized",
             weak=(Flip(), RandomRotation(20), ColourJitter(0.4, 0.2), CutOut(112, _GREY_APL))),

@@ -5,16 +5,12 @@ from __future__ import annotations
 import hashlib
 import io
 import pickle
-import shutil
-import tarfile
-import tempfile
-import zipfile
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from edgemask.errors import DataError
 
-__all__ = ["extract", "find_folder", "read_checked", "read_pickle"]
+__all__ = ["find_folder", "read_checked", "read_pickle"]
 
 # What a pickled numpy array of numbers is made of, by the names that old and new versions use.
 _ADMITTED = frozenset(
@@ -96,57 +92,3 @@ def find_folder(root: Path | None, name: str, files: tuple[str, ...], source: st
             f"put it there"
         )
     return folder
-
-
-def extract(archive: Path, folder: Path) -> None:
-    """Unpack a zip or tar archive, whole or not at all.
-
-    A member that would land outside the folder, a link or a device refuses the archive. Everything
-    is unpacked beside the folder first and moved there at the end; nothing that exists is replaced.
-
-    Args:
-        archive: The ``.zip``, ``.tar``, ``.tar.gz``, ``.tgz``, ``.tar.bz2`` or ``.tar.xz`` file.
-        folder: A folder that does not exist yet.
-    """
-    if folder.exists():
-        raise DataError(f"{folder}: exists already; move it away before unpacking {archive}")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-    try:
-        if zipfile.is_zipfile(archive):
-            _unzip(archive, scratch)
-        else:
-            _untar(archive, scratch)
-        scratch.chmod(0o755)
-        scratch.rename(folder)
-    except (OSError, EOFError, tarfile.TarError, zipfile.BadZipFile) as error:
-        raise DataError(f"{archive}: cannot be unpacked ({error})") from error
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
-
-
-def _check_member(archive: Path, name: str) -> None:
-    parts = PurePosixPath(name.replace("\\", "/"))
-    if parts.is_absolute() or ".." in parts.parts or ":" in name.split("/", maxsplit=1)[0]:
-        raise DataError(f"{archive}: refused: its member {name!r} would leave the folder")
-
-
-def _unzip(archive: Path, folder: Path) -> None:
-    with zipfile.ZipFile(archive) as file:
-        for member in file.infolist():
-            _check_member(archive, member.filename)
-            if (member.external_attr >> 16) & 0o170000 == 0o120000:
-                raise DataError(f"{archive}: refused: its member {member.filename!r} is a link")
-        file.extractall(folder)  # noqa: S202 - every member was checked
-
-
-def _untar(archive: Path, folder: Path) -> None:
-    with tarfile.open(archive) as file:
-        members = file.getmembers()
-        for member in members:
-            _check_member(archive, member.name)
-            if not (member.isfile() or member.isdir()):
-                raise DataError(
-                    f"{archive}: refused: its member {member.name!r} is no file or folder"
-                )
-        file.extractall(folder, members, filter="data")

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from edgemask.data.bundle import DataBundle
+from edgemask.data.readers._archives import extract
 from edgemask.data.readers._files import find_folder, read_checked, read_pickle
 from edgemask.data.readers._recipes import normalisation_of, recipe_name
 from edgemask.data.splits import Labels, TensorSplit
@@ -17,7 +18,7 @@ from edgemask.errors import DataError
 
 __all__ = ["cifar10", "cifar80n_o", "cifar100"]
 
-_SOURCE = "https://www.cs.toronto.edu/~kriz/cifar.html (the python version, unpacked)"
+_SOURCE = "https://www.cs.toronto.edu/~kriz/cifar.html (the python version)"
 _TRAIN10 = {
     "data_batch_1": "c99cafc152244af753f735de768cd75f",
     "data_batch_2": "d4bba439e000b95fd0a9bffe97cbabec",
@@ -30,6 +31,8 @@ _META10 = {"batches.meta": "5ff9c542aee3614f3951f8cda6e48888"}
 _TRAIN100 = {"train": "16019d7e3df5f24257cddd939b257f8d"}
 _TEST100 = {"test": "f0ef6b0ae62326f3e7ffdfab6717acfc"}
 _META100 = {"meta": "7973b15100ade9c7d40fb424638fde48"}
+_ARCHIVE10 = ("cifar-10-python.tar.gz", "c58f30108f718f92721af3b95e74349a", "cifar-10-batches-py")
+_ARCHIVE100 = ("cifar-100-python.tar.gz", "eb9058c3a382ffc7106e4002c42a8d85", "cifar-100-python")
 CLOSED = 80
 """Classes of CIFAR80N-O: fine classes 0..79; images of the others are out of distribution."""
 
@@ -42,6 +45,7 @@ def cifar10(root: Path | None = None, *, recipe: str | None = None) -> DataBundl
         recipe: Whose views and normalisation: ``dividemix``, ``josrc``, ``ca2c`` or ``plain``;
             those of JAL, ANL and APL otherwise.
     """
+    _unpack(root, *_ARCHIVE10)
     folder = find_folder(root, "cifar-10-batches-py", (*_TRAIN10, *_TEST10, *_META10), _SOURCE)
     names = _names(folder, _META10, b"label_names")
     train = _split(folder, _TRAIN10, b"labels")
@@ -82,10 +86,18 @@ def cifar80n_o(root: Path | None = None, *, recipe: str | None = "josrc") -> Dat
 
 
 def _fine(root: Path | None) -> tuple[tuple[str, ...], TensorSplit, TensorSplit]:
+    _unpack(root, *_ARCHIVE100)
     folder = find_folder(root, "cifar-100-python", (*_TRAIN100, *_TEST100, *_META100), _SOURCE)
     names = _names(folder, _META100, b"fine_label_names")
     train = _split(folder, _TRAIN100, b"fine_labels")
     return names, train, _split(folder, _TEST100, b"fine_labels")
+
+
+def _unpack(root: Path | None, archive: str, md5: str, name: str) -> None:
+    """Unpack the official archive if it is there and the folder is not."""
+    if root is not None and (root / archive).is_file() and not (root / name).exists():
+        read_checked(root / archive, md5)
+        extract(root / archive, root / name)
 
 
 def _bundle(

@@ -66,10 +66,8 @@ def csvfile(
     for part in ("train", "test", "val"):
         members = [row for row in rows if row.split == part]
         if members or part == "train":
-            parts[part] = (
-                [row.path for row in members],
-                _numbers([r.label for r in members], number),
-            )
+            labels = [row.label if part == "train" else row.clean or row.label for row in members]
+            parts[part] = [row.path for row in members], _numbers(labels, number)
     train = [row for row in rows if row.split == "train"]
     if not train:
         raise DataError(f"{path}: there is no row of the split 'train'")

@@ -8,6 +8,7 @@ import numpy as np
 
 from edgemask.data.bundle import DataBundle
 from edgemask.data.images import EXTENSIONS, OnBroken
+from edgemask.data.readers._archives import extract, without_suffix
 from edgemask.data.readers._own import Listing, bundle_of_files
 from edgemask.errors import DataError
 
@@ -28,11 +29,12 @@ def imagefolder(
 ) -> DataBundle:
     """Images in a folder with a sub-folder a class, or with ``train/`` and ``test/`` of that form.
 
-    Instead of ``test/``, or as a second test set, there may be ``val/``; without either, a part of
-    each class is held out.
+    An archive of such a folder (zip or tar) is unpacked beside itself the first time. Instead of
+    ``test/``, or as a second test set, there may be ``val/``; without either, a part of each class
+    is held out.
 
     Args:
-        path: The folder.
+        path: The folder, or an archive of it.
         size: Height and width to bring images to; 224, or that of small square images, otherwise.
         test_fraction: The part of each class to hold out when there is no test folder.
         seed: Which samples are held out.
@@ -40,9 +42,7 @@ def imagefolder(
         on_broken: ``error`` stops at a file that is no image; ``skip`` checks all files first and
             leaves such files out, with a warning.
     """
-    root = Path(path)
-    if not root.is_dir():
-        raise DataError(f"{root}: there is no such folder")
+    root = _unpacked(Path(path))
     folders = {_TRAIN: root}
     if (root / _TRAIN).is_dir():
         folders = {part: root / part for part in (_TRAIN, *_TESTS) if (root / part).is_dir()}
@@ -61,6 +61,17 @@ def imagefolder(
         clean=clean,
         on_broken=on_broken,
     )
+
+
+def _unpacked(path: Path) -> Path:
+    target = without_suffix(path)
+    if path.is_file() and target is not None:
+        if not target.is_dir():
+            extract(path, target)
+        return target
+    if not path.is_dir():
+        raise DataError(f"{path}: there is no such folder, nor an archive of one")
+    return path
 
 
 def _classes(folder: Path) -> tuple[str, ...]:

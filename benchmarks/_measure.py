@@ -123,6 +123,5 @@ def verdict(what: str, value: float, limit: float, *, at_least: bool = False) ->
     """Print a figure beside the one to reach, and whether it was."""
     reached = value >= limit if at_least else value <= limit
     sign = ">=" if at_least else "<="
-    print(
-        f"  {'reached' if reached else 'MISSED ':7}  {what}: {value:.3g} (to reach: {sign} {limit:g})"
-    )
+    word = "reached" if reached else "MISSED"
+    print(f"  {word:7}  {what}: {value:.3g} (to reach: {sign} {limit:g})")

@@ -1,4 +1,4 @@
-"""What the heads cost, against a plain linear layer and against the paper's algorithm to the letter.
+"""What the heads cost, against a plain linear layer and against Algorithm 1 to the letter.
 
     python benchmarks/heads.py [--threads N] [--seconds S] [--compile]
 
@@ -13,10 +13,10 @@ from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
-from _measure import announce, arguments, peak_memory, ratios, table, verdict
 from torch import Tensor, nn
 
 import edgemask as em
+from _measure import announce, arguments, peak_memory, ratios, table, verdict
 
 SHAPES = [(128, 10, 256), (128, 100, 512), (256, 1000, 2048), (256, 21841, 2048)]
 

@@ -36,7 +36,9 @@ def masked_linear_in(
         return masked_linear(input, weight, mask, bias)
     with torch.no_grad():
         kept = torch.mul(weight, mask, out=workspace.take(weight))
-    result: Tensor = _MaskedLinear.apply(input, weight, bias, mask, kept)
+    result: Tensor = _MaskedLinear.apply(  # type: ignore[no-untyped-call]
+        input, weight, bias, mask, kept
+    )
     return result
 
 

@@ -2,8 +2,8 @@
 
 A mask must be the same on every rank, on CPU and GPU, in eager and compiled mode; and drawing it
 must not move the random state of the program, so that a run with a masking head sees the data in
-the same order as one without. A hash of a counter gives all of that; a generator with a hidden state
-gives none of it.
+the same order as one without. A hash of a counter gives all of that; a generator with a hidden
+state gives none of it.
 """
 
 from __future__ import annotations

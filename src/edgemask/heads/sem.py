@@ -136,7 +136,7 @@ class EdgeScoring(SeededHead):
         return chance
 
     def _apply(self, fn: Any, recurse: bool = True) -> Self:
-        result: Self = super()._apply(fn, recurse)
+        result: Self = super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         if self.scores.dtype in (torch.float16, torch.bfloat16):
             self.scores = self.scores.float()
         return result

@@ -55,7 +55,7 @@ def bspline_basis(
     centres = knots.narrow(dim, 2, grid_size + 3)
     if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
         return _cubic(t - centres)
-    basis: Tensor = _CubicBasis.apply(t, centres)
+    basis: Tensor = _CubicBasis.apply(t, centres)  # type: ignore[no-untyped-call]
     return basis
 
 

@@ -16,6 +16,8 @@ M = TypeVar("M", bound=nn.Module)
 
 # Where libraries keep their classifier: torchvision, timm, transformers and research code.
 _USUAL_NAMES = ("head", "heads", "fc", "classifier", "score", "linear", "last_linear", "fc2")
+# Where torch's wrappers (distribution, compilation) keep the model.
+_WRAPPED = ("module", "_orig_mod")
 _HOOKS = (
     "_forward_hooks",
     "_forward_hooks_with_kwargs",
@@ -38,6 +40,9 @@ def find_classifier(model: nn.Module) -> str:
     Raises:
         UserError: Where none of these, or more than one, names a layer; it lists the candidates.
     """
+    wrapper = next(_wrapper_prefixes(model), None)
+    if wrapper is not None:
+        return wrapper + find_classifier(model.get_submodule(wrapper[:-1]))
     linears = dict(_linears(model))
     for find in (_from_timm, _from_usual_names, _from_sequential):
         names = sorted({name for name in find(model, linears) if name in linears})
@@ -77,9 +82,7 @@ def attach(
     from edgemask.heads import HEADS
 
     kind = HEADS[head] if isinstance(head, str) else head
-    name = _checked_name(model, at) if at is not None else find_classifier(model)
-    old = model.get_submodule(name)
-    assert isinstance(old, nn.Linear)
+    old = _checked_layer(model, find_classifier(model) if at is None else at)
     try:
         new = replace_by(kind, old, options)
     except TypeError as error:
@@ -125,9 +128,6 @@ def replace_by(kind: type[nn.Module], old: nn.Linear, options: dict[str, object]
         reset = getattr(new, "reset_state", None)
         if callable(reset):
             reset(seed=options.get("seed"))
-    for hooks in _HOOKS:
-        if hooks in old.__dict__:
-            new.__dict__[hooks] = old.__dict__[hooks]
     return new.train(old.training)
 
 
@@ -168,13 +168,17 @@ def _from_sequential(model: nn.Module, linears: dict[str, nn.Linear]) -> Iterato
     yield name
 
 
-def _checked_name(model: nn.Module, at: str) -> str:
-    try:
-        module = model.get_submodule(at)
-    except AttributeError:
+def _checked_layer(model: nn.Module, at: str) -> nn.Linear:
+    for prefix in ("", *_wrapper_prefixes(model)):
+        try:
+            module = model.get_submodule(prefix + at)
+        except AttributeError:
+            continue
+        break
+    else:
         raise UserError(
             f"at={at!r} names no layer of {type(model).__name__}; {_listed(dict(_linears(model)))}"
-        ) from None
+        )
     if not isinstance(module, nn.Linear):
         raise UserError(
             f"at={at!r} is a {type(module).__name__}, not a linear layer; "
@@ -184,7 +188,16 @@ def _checked_name(model: nn.Module, at: str) -> str:
         raise UserError(f"at={at!r} has no size yet: run the model once before attaching a head")
     if parametrize.is_parametrized(module):
         raise UserError(f"at={at!r} is parametrised: remove its parametrisations first")
-    return at
+    return module
+
+
+def _wrapper_prefixes(model: nn.Module) -> Iterator[str]:
+    """Yield the dotted names, each with its dot, of what a model wraps, from the outside in."""
+    prefix = ""
+    while len(model._modules) == 1 and (name := next(iter(model._modules))) in _WRAPPED:
+        prefix += f"{name}."
+        model = model.get_submodule(name)
+        yield prefix
 
 
 def _cannot_tell(model: nn.Module, names: list[str], linears: dict[str, nn.Linear]) -> UserError:
@@ -207,7 +220,10 @@ def _listed(linears: dict[str, nn.Linear]) -> str:
 
 
 def _swap(model: M, old: nn.Module, new: nn.Module) -> M:
-    """Put ``new`` wherever ``old`` stands, under all its names."""
+    """Put ``new`` wherever ``old`` stands, under all its names, with its hooks."""
+    for hooks in _HOOKS:
+        if hooks in old.__dict__:
+            new.__dict__[hooks] = old.__dict__[hooks]
     if model is old:
         return new  # type: ignore[return-value]
     for parent in list(model.modules()):

@@ -45,10 +45,12 @@ class Criterion(NamedTuple):
         Args:
             weight: Rows of the weight matrix.
             factor: The factor, for the same rows where it differs between them.
-            out: Where to, in the weights' shape.
+            out: Where to, in the weights' shape; at least float32.
         """
         if self.power == 0:
             return out.copy_(factor.expand_as(weight))
+        if weight.dtype != out.dtype:
+            weight = weight.to(out.dtype)
         if self.power == 1:
             torch.abs(weight, out=out)
         else:

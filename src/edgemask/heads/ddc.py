@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any, Self
+
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from edgemask.errors import UserError
+from edgemask.heads.checks import check_features
 from edgemask.heads.distributed import is_distributed
 from edgemask.heads.random import counter_uniform
 from edgemask.heads.state import SeededHead, to_linear
@@ -23,7 +26,7 @@ class DynamicDropConnectLinear(SeededHead, nn.Linear):
     ``z = (|g| - mean|g|) / (std|g| + 1e-9)``, ``c = 1 - sigmoid(z)``, 0 where c <= threshold,
     ``p_drop = p0 + pg c``, ``W_eff = W * keep / (mean(keep) + 1e-9)``.
 
-    Before the first gradient, and at inference, the layer is dense.
+    Before the first gradient, after one that is not finite, and at inference, the layer is dense.
 
     Args:
         in_features: Size of each input sample.
@@ -77,7 +80,7 @@ class DynamicDropConnectLinear(SeededHead, nn.Linear):
     def reset_state(self, *, seed: int | None = None) -> None:
         """Forget the last gradient and start afresh, with a new seed unless one is given."""
         super().reset_state(seed=seed)
-        self._fresh = True  # whether the step's gradient replaces the last one or adds to it
+        self._arrived: Tensor | None = None
         self.register_buffer("gradient", torch.zeros_like(self.weight, requires_grad=False))
 
     @property
@@ -95,19 +98,20 @@ class DynamicDropConnectLinear(SeededHead, nn.Linear):
     def draw_mask(self, samples: Tensor, squares: Tensor) -> Tensor:
         key = self.next_key()
         self.steps.add_(1)
-        gradient = self.gradient
+        gradient = self.gradient if self._arrived is None else self._arrived
+        self._arrived = None
         if is_distributed():
             gradient = gradient.clone()
             dist.all_reduce(gradient)
-        self._fresh = True
-        if not bool(gradient.any()):
-            return torch.ones_like(gradient)
+        chance = self.drop_probability(gradient)
         uniform = counter_uniform(key, gradient.numel(), device=gradient.device)
-        kept = (uniform.view_as(gradient) > self.drop_probability(gradient)).to(gradient.dtype)
-        return kept / (kept.mean() + 1e-9)
+        kept = (uniform.view_as(gradient) > chance).to(gradient.dtype)
+        usable = gradient.any() & chance.isfinite().all()
+        return (kept / (kept.mean() + 1e-9)).where(usable, 1.0)
 
     def forward(self, input: Tensor) -> Tensor:
         """Apply the layer; in training, through the edges that this step keeps."""
+        check_features(self, input)
         mask = self.mask_for(input)
         if mask is None:
             return F.linear(input, self.weight, self.bias)
@@ -121,12 +125,22 @@ class DynamicDropConnectLinear(SeededHead, nn.Linear):
 
     @torch.no_grad()
     def _remember(self, gradient: Tensor) -> None:
-        """Keep what backward brings to the effective weights; several passes of a step add up."""
-        if self._fresh:
-            self.gradient.copy_(gradient)
-        else:
-            self.gradient.add_(gradient)
-        self._fresh = False
+        """Keep what backward brings to the effective weights; several passes of a step add up.
+
+        The buffer is for checkpoints. Distributed wrappers overwrite buffers with those of the
+        first rank, so that a rank's own share is kept beside it until the next step.
+        """
+        self._arrived = gradient.clone() if self._arrived is None else self._arrived + gradient
+        self.gradient.copy_(self._arrived)
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Self:
+        self._arrived = None  # the buffer holds it, too, and moves
+        result: Self = super()._apply(fn, recurse)
+        return result
+
+    def _load_from_state_dict(self, *args: Any) -> None:
+        self._arrived = None
+        super()._load_from_state_dict(*args)
 
     def to_plain(self) -> nn.Linear:
         """Return the plain layer with the same parameters."""

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from edgemask.errors import UserError
+from edgemask.heads.checks import check_features
 from edgemask.heads.functional import masked_linear
 from edgemask.heads.random import counter_uniform, step_key
 from edgemask.heads.state import SeededHead, to_linear
@@ -86,13 +87,14 @@ class DropConnectLinear(SeededHead, nn.Linear):
 
     def forward(self, input: Tensor) -> Tensor:
         """Apply the layer; in training, through the edges that this step keeps."""
+        check_features(self, input)
         mask = self.mask_for(input) if self.p > 0.0 else None
         if mask is not None:
             return masked_linear(input, self.weight, mask, self.bias)
         scale = 1.0 if self.scaling == "inverted" else 1.0 - self.p
         weight = self.weight if scale == 1.0 else self.weight * scale
         mean = F.linear(input, weight, self.bias)
-        if self.training or self.inference == "scaled" or self.p == 0.0:
+        if self.inference == "scaled" or self.p == 0.0:
             return mean
         spread = (1.0 - self.p) * self.p * (1.0 if self.scaling == "none" else (1.0 - self.p) ** -2)
         variance = spread * F.linear(input.square(), self.weight.square())

@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from edgemask.errors import UserError
+from edgemask.heads.checks import check_features
 from edgemask.heads.state import to_linear
 from edgemask.heads.steps import StepState, StepwiseHead
 
@@ -54,6 +55,7 @@ class DropoutLinear(StepwiseHead, nn.Linear):
 
     def forward(self, input: Tensor) -> Tensor:
         """Apply the layer; in training, to what dropout leaves of the input."""
+        check_features(self, input)
         if self.is_step():
             input = F.dropout(input, self.p, training=True)
         return F.linear(input, self.weight, self.bias)

@@ -39,7 +39,7 @@ def edge_scores(
         criterion: One of :data:`edgemask.heads.CRITERIA`.
 
     Shape:
-        ``(..., d), (C, d) -> (C, d)``
+        ``(..., d), (C, d) -> (C, d)``, at least float32: squares need the range.
 
     Example:
         >>> v, w = torch.tensor([[3.0], [4.0]]), torch.tensor([[2.0]])
@@ -47,9 +47,11 @@ def edge_scores(
         50.0
     """
     rule = CRITERIA[criterion]
-    samples = input.reshape(-1, input.shape[-1])
+    dtype = torch.promote_types(weight.dtype, torch.float32)
+    samples = input.reshape(-1, input.shape[-1]).to(dtype)
     total = rule.statistic(samples, samples.square().sum(dim=0), weight, bias)
-    return rule.score(weight, rule.factor(total / len(samples)), torch.empty_like(weight))
+    out = torch.empty_like(weight, dtype=dtype)
+    return rule.score(weight, rule.factor(total / len(samples)), out)
 
 
 @torch.no_grad()

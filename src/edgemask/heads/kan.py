@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from edgemask.errors import UserError
+from edgemask.heads.checks import check_features
 from edgemask.heads.splines import bspline_basis, fit_bspline
 
 __all__ = ["KANLinear"]
@@ -143,6 +144,7 @@ class KANLinear(nn.Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """Apply the layer."""
+        check_features(self, input)
         samples = input.reshape(-1, self.in_features)
         logits = self.combine(*self.basis(samples))
         return logits.view(*input.shape[:-1], self.out_features)

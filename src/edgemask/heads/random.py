@@ -14,6 +14,8 @@ from typing import NamedTuple, TypeVar
 import torch
 from torch import Tensor
 
+from edgemask.heads.distributed import is_distributed
+
 __all__ = ["StepKey", "counter_uniform", "fresh_seed", "step_key"]
 
 StepKey = tuple[int, int] | tuple[Tensor, Tensor]
@@ -122,10 +124,13 @@ def fresh_seed(weight: Tensor) -> int:
     """Choose a seed for a new head from torch's random state, without moving that state.
 
     The weights go in as well, so that two heads made from the same random state (``attach`` draws
-    nothing) still draw different masks.
+    nothing) still draw different masks. Among several processes, whose random states may differ,
+    they decide alone, so that heads with the same weights draw the same masks.
     """
-    with torch.random.fork_rng(devices=[]):
-        seed = int(torch.empty((), dtype=torch.int64).random_())
+    seed = 0
+    if not is_distributed():
+        with torch.random.fork_rng(devices=[]):
+            seed = int(torch.empty((), dtype=torch.int64, device="cpu").random_())
     if weight.device.type != "meta" and weight.numel():
         row = weight.detach()[0].double().cpu()
         seed ^= int(row.contiguous().view(torch.int64).sum())

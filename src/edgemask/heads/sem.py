@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from edgemask.errors import UserError
+from edgemask.heads.checks import check_features
 from edgemask.heads.criteria import CRITERIA
 from edgemask.heads.distributed import mean_over_ranks
 from edgemask.heads.functional import masked_linear
@@ -136,9 +137,10 @@ class EdgeScoring(SeededHead):
         return chance
 
     def _apply(self, fn: Any, recurse: bool = True) -> Self:
+        before = self.scores
         result: Self = super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         if self.scores.dtype in (torch.float16, torch.bfloat16):
-            self.scores = self.scores.float()
+            self.scores = before.to(self.scores.device, torch.float32)
         return result
 
     def _options_repr(self) -> str:
@@ -235,10 +237,11 @@ class SEMLinear(EdgeScoring, nn.Linear):
 
     def forward(self, input: Tensor) -> Tensor:
         """Apply the layer; in training, through the edges that this step keeps."""
+        check_features(self, input)
         mask = self.mask_for(input)
         if mask is not None:
             return masked_linear_in(self._kept_space, input, self.weight, mask, self.bias)
-        if self.training or self._inference == "dense":
+        if self.rho == 0.0 or self._inference == "dense":
             return F.linear(input, self.weight, self.bias)
         return masked_linear(input, self.weight, self.expected_mask(), self.bias)
 

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from edgemask.errors import UserError
+from edgemask.heads.checks import check_features
 from edgemask.heads.distributed import mean_over_ranks
 from edgemask.heads.kan import KANLinear
 from edgemask.heads.policies import Policy
@@ -170,6 +171,7 @@ class SKANLinear(EdgeScoring, KANLinear):
 
     def forward(self, input: Tensor) -> Tensor:
         """Apply the layer; in training, through the edges that this step keeps."""
+        check_features(self, input)
         samples = input.reshape(-1, self.in_features)
         base, splines = self.basis(samples)
         if self.is_step():

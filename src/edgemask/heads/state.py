@@ -45,6 +45,12 @@ class SeededHead(StepwiseHead):
             buffer = torch.full((), number, dtype=torch.int64, device=weight.device)
             self.register_buffer(name, buffer)
 
+    def reset_parameters(self) -> None:
+        """Draw new parameters and start the state afresh, as ``to_empty`` asks for."""
+        super().reset_parameters()  # type: ignore[misc]
+        if hasattr(self, "step_state"):
+            self.reset_state()
+
     def next_key(self) -> StepKey:
         """Return the key of the coming step's random numbers."""
         return step_key(self.seed, self.steps)
@@ -59,13 +65,15 @@ class SeededHead(StepwiseHead):
         unexpected_keys: list[str],
         error_msgs: list[str],
     ) -> None:
-        if not any(prefix + name in state_dict for name in self._state_names):
-            self.reset_state(seed=int(self.seed) if self.seed.device.type != "meta" else None)
+        plain = not any(prefix + name in state_dict for name in self._state_names)
+        if plain:
             state = {prefix + name: getattr(self, name) for name in self._state_names}
             state_dict = {**state_dict, **state}
         super()._load_from_state_dict(
             state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
         )
+        if plain:  # after the weights, which may have come to another device (assign=True)
+            self.reset_state(seed=int(self.seed) if self.seed.device.type != "meta" else None)
         self.step_state = StepState()
 
 

@@ -20,6 +20,7 @@ the same forward again inside ``backward``             the mask of the pass that
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -35,16 +36,20 @@ class StepState:
     Attributes:
         mask: The mask of the last step.
         seen: The sums of squares of the passes that used it, to know one of them when it returns.
+        returned: Those of them that backward has repeated.
+        missed: Those of the step before that it did not repeat, and whose mask is gone.
         blocks: How many :func:`one_step` blocks are open around the head.
         drawn: Whether the mask belongs to the open block.
         predicting: How many :func:`predicting` blocks are open around it.
     """
 
-    __slots__ = ("blocks", "drawn", "mask", "predicting", "seen")
+    __slots__ = ("blocks", "drawn", "mask", "missed", "predicting", "returned", "seen")
 
     def __init__(self) -> None:
         self.mask: Tensor | None = None
         self.seen: list[Tensor] = []
+        self.returned: list[Tensor] = []
+        self.missed: list[Tensor] = []
         self.blocks = 0
         self.drawn = False
         self.predicting = 0
@@ -76,7 +81,7 @@ class StepwiseHead(nn.Module):
         state = self.step_state
         if not self.training or state.predicting:
             return False
-        return state.blocks > 0 or torch.is_grad_enabled()
+        return torch.is_grad_enabled() or (state.blocks > 0 and not _inference_mode())
 
     def draw_mask(self, samples: Tensor, squares: Tensor) -> Tensor:
         """Make one step: learn from a batch and return a new mask. Runs without gradient.
@@ -92,29 +97,37 @@ class StepwiseHead(nn.Module):
         if not self.is_step():
             return None
         state = self.step_state
-        repeated = _inside_backward()
         again = state.blocks > 0 and state.drawn
-        if repeated and again:
-            return state.mask
         with torch.no_grad():
             samples = _as_samples(input)
             squares = samples.square().sum(dim=0)
-            if repeated:
-                return self._mask_of_repeated_pass(squares)
+            if _inside_backward():
+                return self._mask_of_repeated_pass(squares, again)
             if again:
                 state.seen.append(squares)
                 return state.mask
             state.mask = None  # gives its memory back, if nobody else holds it
             state.mask = self.draw_mask(samples, squares)
-            state.seen = [squares]
+            state.missed, state.seen, state.returned = state.seen, [squares], []
             state.drawn = True
         return state.mask
 
-    def _mask_of_repeated_pass(self, squares: Tensor) -> Tensor:
-        for seen in self.step_state.seen:
-            if seen.shape == squares.shape and torch.allclose(seen, squares, rtol=1e-3):
-                assert self.step_state.mask is not None
-                return self.step_state.mask
+    def _mask_of_repeated_pass(self, squares: Tensor, in_block: bool) -> Tensor:
+        """Find the pass that backward repeats among those that used the current mask.
+
+        A pass of the step before may have had the same input. It is taken for the nearer of the
+        two, and where they are equally near, for the current one only inside its block.
+        """
+        state = self.step_state
+        current = _distances(state.seen + state.returned, squares)
+        near = min(current, default=math.inf)
+        gone = min(_distances(state.missed, squares), default=math.inf)
+        if near <= 1e-3 and (near < gone or (in_block and near == gone)):
+            index = current.index(near)
+            if index < len(state.seen):
+                state.returned.append(state.seen.pop(index))
+            assert state.mask is not None
+            return state.mask
         raise RuntimeError(
             f"{self} ran inside backward, as activation checkpointing makes it, on a pass whose "
             "mask it does not know: a newer step has replaced it, or the pass ran under no_grad, "
@@ -123,10 +136,22 @@ class StepwiseHead(nn.Module):
         )
 
 
+def _distances(passes: list[Tensor], squares: Tensor) -> list[float]:
+    """Return by how much the sums of squares of each pass differ from those given, relatively."""
+    squares = squares.nan_to_num()
+    size = squares + squares.amax() * 1e-6 + torch.finfo(squares.dtype).tiny
+    return [float(((other.nan_to_num() - squares).abs() / size).amax()) for other in passes]
+
+
 def _as_samples(input: Tensor) -> Tensor:
     """Flatten the leading dimensions, and leave half precision: statistics need the range."""
     samples = input.detach().reshape(-1, input.shape[-1])
     return samples.float() if samples.dtype in (torch.float16, torch.bfloat16) else samples
+
+
+def _inference_mode() -> bool:
+    # its tensors, a mask for one, are of no use to a graph
+    return not torch.compiler.is_compiling() and torch.is_inference_mode_enabled()
 
 
 def _inside_backward() -> bool:

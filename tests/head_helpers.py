@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import math
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 EPS = 1e-8
 
@@ -82,6 +84,7 @@ def kan_edges(layer: torch.nn.Module, v: Tensor) -> Tensor:
     """phi_jk(v_ik) for all samples and edges, (B, C, d), in plain loops."""
     low, high = layer.grid_range
     knots = uniform_knots(layer.grid_size, layer.spline_order, low, high)
+    layer = copy.deepcopy(layer).requires_grad_(requires_grad=False)
     out = torch.zeros(len(v), layer.out_features, layer.in_features, dtype=torch.float64)
     for i in range(len(v)):
         for k in range(layer.in_features):
@@ -106,3 +109,18 @@ def uniform_of_next_step(head: torch.nn.Module) -> Tensor:
 
     shape = head.scores.shape
     return counter_uniform(step_key(head.seed, head.steps), shape.numel()).view(shape)
+
+
+class LargestTensor(TorchDispatchMode):
+    """Watches every operation for the largest tensor that it makes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.largest = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        for tensor in result if isinstance(result, (tuple, list)) else (result,):
+            if isinstance(tensor, torch.Tensor):
+                self.largest = max(self.largest, tensor.numel())
+        return result

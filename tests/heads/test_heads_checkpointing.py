@@ -52,7 +52,7 @@ def test_without_a_block(kind: str) -> None:
     plain, saved = network(kind), network(kind)
     for x in batches():
         run(plain, x, None).backward()
-        run(saved, x, False).backward()
+        run(saved, x, reentrant=False).backward()
     assert_same(plain, saved)
     assert int(saved[1].steps) == 3
 
@@ -98,7 +98,7 @@ def test_only_the_head_is_checkpointed() -> None:
 def test_two_forwards_then_one_backward_is_an_error_that_names_the_block() -> None:
     model = network("sem")
     one, two, _ = batches()
-    loss = run(model, one, False) + run(model, two, False)
+    loss = run(model, one, reentrant=False) + run(model, two, reentrant=False)
     with pytest.raises(RuntimeError, match=r"with edgemask\.one_step\(model\):"):
         loss.backward()
 
@@ -107,7 +107,7 @@ def test_two_forwards_on_one_input_are_an_error_as_well() -> None:
     # the first pass's mask is gone, and only the input could have told the passes apart
     model = network("sem")
     (x,) = batches(1)
-    loss = run(model, x, False) + run(model, x, False)
+    loss = run(model, x, reentrant=False) + run(model, x, reentrant=False)
     with pytest.raises(RuntimeError, match="one_step"):
         loss.backward()
 
@@ -117,7 +117,7 @@ def test_the_same_batch_step_after_step_is_fine() -> None:
     (x,) = batches(1)
     for _ in range(4):
         run(plain, x, None).backward()
-        run(saved, x, False).backward()
+        run(saved, x, reentrant=False).backward()
     assert_same(plain, saved)
 
 
@@ -125,9 +125,9 @@ def test_a_pass_of_an_older_block_is_an_error() -> None:
     model = network("sem")
     one, two, _ = batches()
     with em.one_step(model):
-        old = run(model, one, False)
+        old = run(model, one, reentrant=False)
     with em.one_step(model), pytest.raises(RuntimeError, match="one_step"):
-        (old + run(model, two, False)).backward()
+        (old + run(model, two, reentrant=False)).backward()
 
 
 def test_backward_twice_through_one_pass() -> None:
@@ -142,7 +142,7 @@ def test_backward_twice_through_one_pass() -> None:
 
 def test_reentrant_without_a_block_is_an_error() -> None:
     model = network("sem")
-    loss = run(model, batches()[0], True)
+    loss = run(model, batches()[0], reentrant=True)
     with pytest.raises(RuntimeError, match="one_step"):
         loss.backward()
     assert int(model[1].steps) == 0
@@ -152,6 +152,6 @@ def test_an_error_leaves_the_head_usable() -> None:
     model = network("sem")
     one, two, three = batches()
     with pytest.raises(RuntimeError):
-        (run(model, one, False) + run(model, two, False)).backward()
-    run(model, three, False).backward()
+        (run(model, one, reentrant=False) + run(model, two, reentrant=False)).backward()
+    run(model, three, reentrant=False).backward()
     assert int(model[1].steps) == 3

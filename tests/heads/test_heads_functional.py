@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
-from head_helpers import edge_activations, mask_of, normalised, raw_scores, smoothed
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +18,7 @@ from edgemask.heads.functional import (
     normalise_scores,
     smooth_scores,
 )
+from head_helpers import edge_activations, mask_of, normalised, raw_scores, smoothed
 
 
 def problem(b: int = 5, c: int = 3, d: int = 4) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -83,7 +83,8 @@ def test_normalisation_has_the_paper_s_eps() -> None:
 def test_normalised_scores_lie_in_the_unit_interval_and_keep_the_order(values: list[float]) -> None:
     s = torch.tensor(values, dtype=torch.float64)
     n = normalise_scores(s)
-    assert n.min() >= 0 and n.max() <= 1
+    assert n.min() >= 0
+    assert n.max() <= 1
     order = s.argsort()
     assert (n[order].diff() >= 0).all()
 

@@ -19,7 +19,8 @@ def numbers(seed: int, step: int, count: int = COUNT, start: int = 0) -> torch.T
 def test_uniform_by_chi_square(seed: int, step: int) -> None:
     u = numbers(seed, step)
     assert u.dtype == torch.float32
-    assert u.min() > 0 and u.max() < 1
+    assert u.min() > 0
+    assert u.max() < 1
     cells = 256
     observed = torch.histc(u, cells, 0, 1)
     expected = COUNT / cells

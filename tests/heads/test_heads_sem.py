@@ -9,7 +9,15 @@ import pickle
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import nn
+
+import edgemask as em
+from edgemask.errors import UserError
+from edgemask.heads import masked
+from edgemask.heads.masked import masked_linear_in
+from edgemask.heads.workspace import Workspace
 from head_helpers import (
+    LargestTensor,
     edge_activations,
     mask_of,
     normalised,
@@ -17,14 +25,6 @@ from head_helpers import (
     smoothed,
     uniform_of_next_step,
 )
-from torch import nn
-from torch.utils._python_dispatch import TorchDispatchMode
-
-import edgemask as em
-from edgemask.errors import UserError
-from edgemask.heads import masked
-from edgemask.heads.masked import masked_linear_in
-from edgemask.heads.workspace import Workspace
 
 
 def train(head: em.SEMLinear, steps: int = 3, batch: int = 6) -> None:
@@ -113,7 +113,8 @@ def test_rho_zero_is_linear_to_the_last_bit(bias: bool) -> None:
     assert torch.equal(inputs[0].grad, inputs[1].grad)
     for one, two in zip(head.parameters(), plain.parameters(), strict=True):
         assert torch.equal(one.grad, two.grad)
-    assert head.retention == 1.0 and head.last_mask is None
+    assert head.retention == 1.0
+    assert head.last_mask is None
 
 
 def test_a_plain_checkpoint_loads_strictly_and_starts_afresh() -> None:
@@ -123,8 +124,10 @@ def test_a_plain_checkpoint_loads_strictly_and_starts_afresh() -> None:
     assert int(model[1].steps) == 1
     model.load_state_dict(plain.state_dict(), strict=True)
     assert torch.equal(model[1].weight, plain[1].weight)
-    assert int(model[1].steps) == 0 and not model[1].scores.any()
-    assert int(model[1].seed) == 4 and model[1].last_mask is None
+    assert int(model[1].steps) == 0
+    assert not model[1].scores.any()
+    assert int(model[1].seed) == 4
+    assert model[1].last_mask is None
     with pytest.raises(RuntimeError, match="size mismatch"):
         model.load_state_dict(nn.Sequential(nn.Linear(6, 5), nn.Linear(5, 4)).state_dict())
 
@@ -150,7 +153,8 @@ def test_to_empty_and_reset_parameters_start_afresh() -> None:
     head = em.SEMLinear(5, 3, device="meta").to_empty(device="cpu")
     head.scores.fill_(7.0), head.steps.fill_(9)
     head.reset_parameters()
-    assert not head.scores.any() and int(head.steps) == 0
+    assert not head.scores.any()
+    assert int(head.steps) == 0
     head(torch.randn(4, 5))
     assert int(head.steps) == 1
 
@@ -198,7 +202,8 @@ def test_copies_continue_alone(way: str) -> None:
     assert torch.equal(twin(x), head(x))
     before = head.scores.clone()
     train(twin)
-    assert torch.equal(head.scores, before) and int(twin.steps) == int(head.steps) + 3
+    assert torch.equal(head.scores, before)
+    assert int(twin.steps) == int(head.steps) + 3
 
 
 @pytest.mark.parametrize("shape", [(5,), (1, 5), (4, 5), (2, 3, 5), (2, 1, 3, 5)])
@@ -230,7 +235,8 @@ def test_other_types(dtype: torch.dtype) -> None:
         expected = torch.float64 if dtype == torch.float64 else torch.float32
         assert head.scores.dtype == expected
         out = head(torch.randn(4, 6, dtype=dtype))
-        assert out.dtype == dtype and head.last_mask.dtype == expected
+        assert out.dtype == dtype
+        assert head.last_mask.dtype == expected
         out.sum().backward()
         assert (head.weight.grad[head.last_mask == 0] == 0).all()
         assert 0 < head.retention < 1
@@ -248,7 +254,8 @@ def test_half_precision_weights_leave_the_scores_exact() -> None:
 def test_large_activations_in_half_precision_do_not_overflow() -> None:
     head = em.SEMLinear(6, 3, dtype=torch.float16)
     head(torch.full((4, 6), 300.0, dtype=torch.float16) * torch.rand(4, 6).half())
-    assert head.scores.isfinite().all() and int(head.steps) == 1
+    assert head.scores.isfinite().all()
+    assert int(head.steps) == 1
 
 
 def test_expected_inference_is_equation_s1() -> None:
@@ -343,7 +350,8 @@ def test_large_layers_give_only_the_gradients_asked_for() -> None:
     v, w, b, mask = large_problem()
     value = masked_linear_in(Workspace(), v, w.requires_grad_(), mask, b)
     value.sum().backward()
-    assert v.grad is None and b.grad is None
+    assert v.grad is None
+    assert b.grad is None
     assert torch.equal(w.grad != 0, mask != 0)
 
 
@@ -358,7 +366,8 @@ def test_a_mask_outlives_its_step_for_as_long_as_it_is_needed(size: tuple[int, i
     other = head.last_mask.clone()
     for _ in range(3):
         head(x)
-    assert torch.equal(kept, copied) and torch.equal(part, copied[1:])
+    assert torch.equal(kept, copied)
+    assert torch.equal(part, copied[1:])
     (grad,) = torch.autograd.grad(first.sum(), head.weight)
     torch.testing.assert_close(grad, copied * x.sum(0))
     (grad,) = torch.autograd.grad(second.sum(), head.weight)
@@ -369,19 +378,6 @@ def test_a_mask_outlives_its_step_for_as_long_as_it_is_needed(size: tuple[int, i
     assert torch.equal(part, copied[1:])
 
 
-class _LargestTensor(TorchDispatchMode):
-    def __init__(self) -> None:
-        super().__init__()
-        self.largest = 0
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # noqa: ANN001, ANN204
-        result = func(*args, **(kwargs or {}))
-        for tensor in result if isinstance(result, (tuple, list)) else (result,):
-            if isinstance(tensor, torch.Tensor):
-                self.largest = max(self.largest, tensor.numel())
-        return result
-
-
 @pytest.mark.parametrize("criterion", ["rms", "second_moment", "mean_abs", "obd"])
 @pytest.mark.parametrize("policy", ["bernoulli", "topk(0.5)"])
 @pytest.mark.parametrize("size", [(64, 40, 48), (8, 260, 512)])
@@ -389,7 +385,7 @@ def test_no_tensor_of_the_size_of_a(criterion: str, policy: str, size: tuple[int
     batch, classes, features = size
     head = em.SEMLinear(features, classes, criterion=criterion, policy=policy)
     x = torch.randn(batch, features, requires_grad=True)
-    with _LargestTensor() as seen:
+    with LargestTensor() as seen:
         head(x).square().sum().backward()
     assert seen.largest <= max(classes * features, batch * features, batch * classes)
 

@@ -106,7 +106,7 @@ class DynamicDropConnectLinear(SeededHead, nn.Linear):
         chance = self.drop_probability(gradient)
         uniform = counter_uniform(key, gradient.numel(), device=gradient.device)
         kept = (uniform.view_as(gradient) > chance).to(gradient.dtype)
-        usable = gradient.any() & chance.isfinite().all()
+        usable = gradient.any() & gradient.std().isfinite()
         return (kept / (kept.mean() + 1e-9)).where(usable, 1.0)
 
     def forward(self, input: Tensor) -> Tensor:
@@ -135,7 +135,7 @@ class DynamicDropConnectLinear(SeededHead, nn.Linear):
 
     def _apply(self, fn: Any, recurse: bool = True) -> Self:
         self._arrived = None  # the buffer holds it, too, and moves
-        result: Self = super()._apply(fn, recurse)
+        result: Self = super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         return result
 
     def _load_from_state_dict(self, *args: Any) -> None:

@@ -1,1 +1,24 @@
-"""The command edgemask, a file a verb."""
+"""The command ``edgemask``, a file a verb."""
+
+from __future__ import annotations
+
+import sys
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Run the command line; the exit code is 0, 1 (a failure), 2 (a mistake) or 128 + signal."""
+    try:
+        from edgemask.cli.app import app
+    except ImportError as error:
+        if error.name not in ("typer", "click", "rich"):
+            raise
+        sys.stderr.write(
+            f"edgemask: the package {error.name!r} is needed for the command line; install it "
+            'with: pip install "edgemask[app]"\n'
+        )
+        sys.exit(2)
+    # What a run records as its command should be what a person types.
+    sys.argv[0] = "edgemask"
+    app(prog_name="edgemask")

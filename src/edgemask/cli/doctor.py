@@ -1,0 +1,159 @@
+"""``edgemask doctor``: what this machine has and what works on it."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import platform
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from typing import Annotated, Any
+
+import typer
+
+from edgemask.cli.options import DataRoot, Json
+
+__all__ = ["doctor"]
+
+# Packages by the extra that installs them.
+_PACKAGES = {
+    "base": ("torch", "numpy"),
+    "app": (
+        "accelerate", "kornia", "matplotlib", "pillow", "pydantic", "pyyaml", "rich",
+        "safetensors", "scikit-learn", "tensorboard", "typer",
+    ),
+    "timm": ("timm", "torchvision"),
+    "onnx": ("onnx", "onnxscript", "onnxruntime"),
+    "ray": ("ray",),
+    "hf": ("transformers", "datasets"),
+}  # fmt: skip
+
+
+def doctor(
+    data_root: DataRoot = None,
+    data: Annotated[
+        bool, typer.Option("--data/--no-data", help="Whether to read and check the datasets.")
+    ] = True,
+    as_json: Json = False,
+) -> None:
+    """Print versions, devices, number formats that work, and datasets found and missing."""
+    from edgemask.cli.screen import print_json, print_table
+
+    found: dict[str, Any] = {
+        "system": _system(),
+        "packages": _packages(),
+        "devices": _devices(),
+        "precision": _precision(),
+    }
+    if data:
+        found["data"] = _data(str(data_root) if data_root is not None else None)
+    if as_json:
+        print_json(found)
+        return
+    print_table(["system", ""], [(key, str(value)) for key, value in found["system"].items()])
+    typer.echo()
+    print_table(
+        ["package", "version", "extra"],
+        [(row["name"], row["version"] or f"missing: {row['install']}", row["extra"])
+         for row in found["packages"]],
+    )  # fmt: skip
+    typer.echo()
+    print_table(["device", "what it is"], [(d["name"], d["about"]) for d in found["devices"]])
+    typer.echo()
+    print_table(
+        ["precision", "on the CPU"],
+        [(name, "works" if trouble is None else trouble)
+         for name, trouble in found["precision"].items()],
+    )  # fmt: skip
+    if data:
+        typer.echo()
+        print_table(
+            ["dataset", "state"],
+            [(row["name"], row["about"]) for row in found["data"]],
+        )
+
+
+def _system() -> dict[str, Any]:
+    import torch
+
+    from edgemask import __version__
+
+    return {
+        "edgemask": __version__,
+        "python": f"{platform.python_version()} ({sys.executable})",
+        "platform": platform.platform(),
+        "processors": os.cpu_count(),
+        "torch threads": torch.get_num_threads(),
+        "torch.compile": _compiler(),
+        "EDGEMASK_DATA": os.environ.get("EDGEMASK_DATA") or "not set",
+    }
+
+
+def _compiler() -> str:
+    import shutil
+
+    names = (os.environ.get("CXX"), "g++", "clang++")
+    found = next((name for name in names if name and shutil.which(name)), None)
+    if found is None:
+        return "no C++ compiler: use --compile aot_eager, or none"
+    return f"inductor can use {found}"
+
+
+def _packages() -> list[dict[str, Any]]:
+    rows = []
+    for extra, names in _PACKAGES.items():
+        for name in names:
+            try:
+                installed: str | None = version(name)
+            except PackageNotFoundError:
+                installed = None
+            install = f'pip install "edgemask[{extra}]"' if extra != "base" else "pip install torch"
+            rows.append({"name": name, "version": installed, "extra": extra, "install": install})
+    return rows
+
+
+def _devices() -> list[dict[str, str]]:
+    import torch
+
+    cpu = {
+        "name": "cpu",
+        "about": f"{platform.machine()}, {torch.backends.cpu.get_cpu_capability()}",
+    }
+    rows = [cpu]
+    for number in range(torch.cuda.device_count()):
+        about = torch.cuda.get_device_properties(number)
+        memory = about.total_memory / 2**30
+        rows.append({"name": f"cuda:{number}", "about": f"{about.name}, {memory:.0f} GiB"})
+    if torch.backends.mps.is_available():
+        rows.append({"name": "mps", "about": "Apple's Metal"})
+    return rows
+
+
+def _precision() -> dict[str, str | None]:
+    from edgemask.engine.precision import probe
+
+    return {"fp32": None, "bf16": probe("bf16"), "fp16": probe("fp16")}
+
+
+def _data(root: str | None) -> list[dict[str, Any]]:
+    """Read every dataset that has a place of its own, and say what came of it."""
+    from edgemask.data import DATASETS, load
+    from edgemask.errors import UserError
+
+    rows: list[dict[str, Any]] = []
+    for name, reader in DATASETS.items():
+        if "path" in inspect.signature(reader).parameters:
+            rows.append({"name": name, "found": None, "about": f"your own: --data {name}:PATH"})
+            continue
+        try:
+            bundle = load(name, root=root)
+        except UserError as error:
+            rows.append({"name": name, "found": False, "about": f"missing: {error}"})
+        else:
+            tests = sum(len(split) for split in bundle.tests.values())
+            about = (
+                f"found: {len(bundle.train):,} training and {tests:,} test samples, "
+                f"{bundle.num_classes} classes"
+            )
+            rows.append({"name": name, "found": True, "about": about})
+    return rows

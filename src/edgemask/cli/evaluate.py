@@ -1,0 +1,51 @@
+"""``edgemask eval``: the test again, under other conditions."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from edgemask.cli.options import DataRoot, Json, RunPath
+
+__all__ = ["evaluate"]
+
+
+def evaluate(
+    run: RunPath,
+    data: Annotated[
+        str | None,
+        typer.Option(metavar="SPEC", help="Another dataset of the same classes."),
+    ] = None,
+    data_root: DataRoot = None,
+    inference: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="dense or expected, for heads that know both."),
+    ] = None,
+    test_limit: Annotated[
+        int | None, typer.Option(metavar="N", help="Test on N samples of each set only.")
+    ] = None,
+    top5: Annotated[bool, typer.Option("--top5", help="Top-5 accuracy too.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Test the model of a finished run on all images of its test sets."""
+    from edgemask.cli.screen import percent, print_json, print_table
+    from edgemask.data import load
+    from edgemask.engine import evaluate as test
+    from edgemask.engine import load_run
+
+    found = load_run(run)
+    bundle = None
+    if data is not None:
+        bundle = load(data, root=data_root)
+    elif data_root is not None:
+        where = found.config.data
+        bundle = load(where.spec, root=data_root, **where.options)
+    result = test(found, data=bundle, inference=inference, test_limit=test_limit, top5=top5)
+    if as_json:
+        print_json({"run": str(run), "inference": inference, **result})
+        return
+    rows = [(key, percent(value)) for key, value in result.items() if isinstance(value, float)]
+    names, accuracies = result.get("class_names", []), result.get("per_class_accuracy", [])
+    rows += [(f"class {n}", percent(a)) for n, a in zip(names, accuracies, strict=True)]
+    print_table([f"{result['samples']:,} samples", "accuracy"], rows, right=1)

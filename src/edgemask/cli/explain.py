@@ -1,0 +1,69 @@
+"""``edgemask explain``: every value of a recipe and where it comes from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from edgemask.cli.names import complete
+from edgemask.cli.options import Json, Set
+
+if TYPE_CHECKING:
+    from edgemask.engine import Config
+    from edgemask.engine.recipes import Setting
+
+__all__ = ["explain"]
+
+
+def explain(
+    recipe: Annotated[
+        str,
+        typer.Argument(
+            metavar="RECIPE",
+            help="Its name, as in: edgemask list recipes.",
+            autocompletion=complete("recipes"),
+        ),
+    ],
+    settings: Set = None,
+    as_yaml: Annotated[
+        bool, typer.Option("--yaml", help="Print a file for: edgemask train --config.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Print every resolved value of a recipe and its source."""
+    from edgemask.cli.screen import print_json, print_table
+    from edgemask.engine import dump_yaml
+    from edgemask.engine.recipes import explain_config
+    from edgemask.errors import UserError
+
+    if as_json and as_yaml:
+        raise UserError("--json and --yaml: choose one")
+    config, sources = _laid(recipe, settings or [])
+    if as_yaml:
+        typer.echo(dump_yaml(config), nl=False)
+        return
+    rows = explain_config(config, sources)
+    if as_json:
+        print_json([{"key": k, "value": v, "source": s} for k, v, s in rows])
+    else:
+        print_table(
+            ["setting", "value", "source"], [(k, _written(v), source) for k, v, source in rows]
+        )
+
+
+def _laid(name: str, assignments: list[str]) -> tuple[Config, dict[str, Setting]]:
+    """Return the config of a recipe with settings on top, and the source of each value."""
+    from edgemask.cli.settings import lay
+    from edgemask.engine import RECIPES, assign, resolve
+    from edgemask.engine.recipes import Setting, flatten
+
+    recipe = RECIPES[name]
+    top = assign({}, assignments)
+    config = resolve(lay(recipe.layer(), top))
+    given = {key: Setting(value, "--set") for key, value in flatten(top).items()}
+    return config, {**recipe.settings, **given}
+
+
+def _written(value: object) -> str:
+    return "null" if value is None else str(value)

@@ -1,0 +1,54 @@
+"""``edgemask export``: a model to deploy."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from edgemask.cli.options import Json, RunPath
+
+__all__ = ["export"]
+
+
+class Format(StrEnum):
+    """What a deployed model may be."""
+
+    SAFETENSORS = "safetensors"
+    TORCH = "torch"
+    ONNX = "onnx"
+
+
+_SUFFIX = {Format.SAFETENSORS: ".safetensors", Format.TORCH: ".pt2", Format.ONNX: ".onnx"}
+
+
+def export(
+    run: RunPath,
+    form: Annotated[
+        Format,
+        typer.Option("--format", help="safetensors: weights; torch: torch.export; onnx."),
+    ] = Format.SAFETENSORS,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The file. (default: RUN/export.*)", show_default=False),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Write a run's model with plain layers, and check that it answers as the trained one does.
+
+    Class names, input size and preprocessing go with it; torch and onnx take raw pixels.
+    """
+    from edgemask.cli.screen import print_json
+    from edgemask.engine import export as write
+    from edgemask.engine import load_run
+
+    found = load_run(run)
+    path = out if out is not None else run / f"export{_SUFFIX[form]}"
+    target = write(found, path, format=str(form))
+    size = target.stat().st_size
+    if as_json:
+        print_json({"path": str(target), "format": str(form), "bytes": size})
+    else:
+        typer.echo(f"{target}: {size / 1e6:.2f} MB, answers equal those of the trained model")

@@ -1,0 +1,43 @@
+"""``edgemask list``: what there is, by name."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from edgemask.cli.names import KINDS
+from edgemask.cli.options import Json
+
+if TYPE_CHECKING:
+    from edgemask._registry import Registry
+
+__all__ = ["list_names", "registry"]
+
+if TYPE_CHECKING:
+    Kind = StrEnum
+else:
+    Kind = StrEnum("Kind", {kind: kind for kind in KINDS})
+
+
+def list_names(
+    kind: Annotated[Kind, typer.Argument(help="What to list.", show_default=False)],
+    as_json: Json = False,
+) -> None:
+    """List heads, losses, noise, data, models, methods or recipes."""
+    from edgemask.cli.screen import print_json, print_table
+
+    summaries = registry(str(kind)).summaries()
+    if as_json:
+        print_json([{"name": name, "summary": text} for name, text in summaries.items()])
+    else:
+        print_table(["name", "what it is"], [(name, text) for name, text in summaries.items()])
+
+
+def registry(kind: str) -> Registry[Any]:
+    """Return the registry of a kind."""
+    room, variable = KINDS[kind]
+    found: Registry[Any] = getattr(import_module(f"edgemask.{room}"), variable)
+    return found

@@ -1,0 +1,198 @@
+"""Watching a run: a live view on a terminal, a line an epoch elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from edgemask.cli.screen import complain, count, duration, percent
+from edgemask.engine import Observer, RunInfo
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+__all__ = ["LineView", "LiveView", "Watcher", "view"]
+
+_ROWS = 8
+# Columns of an epoch: the metric, its title, how it is written.
+_COLUMNS: tuple[tuple[str, str, int], ...] = (
+    ("test/accuracy", "test", 2),
+    ("validation/accuracy", "validation", 2),
+    ("memorised", "memorised", 1),
+    ("confidence/clean", "conf. clean", 1),
+    ("confidence/noisy", "conf. wrong", 1),
+    ("head/retention", "edges kept", 1),
+)
+
+
+class Watcher(Observer):
+    """Watches without a word, but for what the person must know; the base of the views."""
+
+    def __init__(self) -> None:
+        self.started = False
+        self.epochs = 0
+        self._times: deque[float] = deque(maxlen=20)
+
+    def on_start(self, info: RunInfo) -> None:
+        """Remember how much there is to do, and pass on notes."""
+        self.started = True
+        self.epochs = info.config.train.epochs
+        for note in info.notes:
+            complain(note, kind="note")
+
+    def left(self, metrics: Mapping[str, Any]) -> float:
+        """Return the seconds that remain, judged by the last epochs."""
+        self._times.append(metrics["seconds"])
+        remaining: int = self.epochs - metrics["epoch"] - 1
+        return remaining * sum(self._times) / len(self._times)
+
+
+def describe(info: RunInfo) -> list[str]:
+    """Return what is being run, in a few lines."""
+    config = info.config
+    machine = info.device + (f" x {info.processes} processes" if info.processes > 1 else "")
+    way = "" if config.method.name == "supervised" else f"{config.method.name}, "
+    lines = [
+        f"data   {config.data.spec}: {count(info.samples, 'sample')}, "
+        f"{count(info.classes, 'class', 'classes')}; labels: {info.noise}",
+        f"model  {config.model.name}, {config.head.name} head, {info.parameters:,} parameters; "
+        f"{way}{config.loss.name} loss; {machine}",
+        f"run    {info.path}",
+    ]
+    if info.start_epoch:
+        lines.append(f"       goes on after epoch {info.start_epoch} of {config.train.epochs}")
+    return lines
+
+
+class LineView(Watcher):
+    """One line an epoch, for logs and pipes."""
+
+    def __init__(self, out: Console):
+        super().__init__()
+        self.out = out
+
+    def on_start(self, info: RunInfo) -> None:
+        """Say what is run."""
+        super().on_start(info)
+        for line in describe(info):
+            self.out.print(line)
+
+    def on_epoch(self, metrics: Mapping[str, Any]) -> None:
+        """Write the line."""
+        parts = [f"epoch {metrics['epoch'] + 1:>{len(str(self.epochs))}}/{self.epochs}"]
+        if metrics.get("train/loss") is not None:
+            parts.append(f"loss {metrics['train/loss']:.4f}")
+        parts += [
+            f"{title} {percent(metrics[key], digits)}"
+            for key, title, digits in _COLUMNS
+            if metrics.get(key) is not None
+        ]
+        parts.append(f"{metrics['seconds']:.1f} s")
+        left = self.left(metrics)
+        if metrics["epoch"] + 1 < self.epochs:
+            parts.append(f"{duration(left)} left")
+        self.out.print("  ".join(parts))
+
+
+class LiveView(Watcher):
+    """A progress bar, the time that is left and the last epochs, redrawn in place."""
+
+    def __init__(self, out: Console):
+        from rich.live import Live
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+        super().__init__()
+        self.out = out
+        self.bar = Progress(
+            BarColumn(bar_width=32),
+            MofNCompleteColumn(),
+            TextColumn("epochs  {task.fields[eta]}  {task.fields[step]}", markup=False),
+            console=out,
+        )
+        self.task: Any = None
+        self.rows: deque[Mapping[str, Any]] = deque(maxlen=_ROWS)
+        self.best: float | None = None
+        self.live = Live(self, console=out, refresh_per_second=5)
+        self._eta, self._until = "", 0.0
+
+    def __rich__(self) -> RenderableType:
+        """Draw what there is to see now."""
+        from rich.console import Group
+
+        if self._until:
+            self._eta = f"{duration(max(self._until - time.monotonic(), 0))} left"
+        self.bar.update(self.task, eta=self._eta)
+        return Group(self._table(), self.bar) if self.rows else Group(self.bar)
+
+    def _table(self) -> RenderableType:
+        from rich.table import Table
+
+        shown = [column for column in _COLUMNS if self.rows[-1].get(column[0]) is not None]
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+        titles = ["epoch", "loss", *(title for _, title, _ in shown), "seconds"]
+        for title in titles:
+            table.add_column(title, justify="right", no_wrap=True)
+        for row in self.rows:
+            loss = row.get("train/loss")
+            cells = [percent(row.get(key), digits) for key, _, digits in shown]
+            table.add_row(
+                str(row["epoch"] + 1),
+                "-" if loss is None else f"{loss:.4f}",
+                *cells,
+                f"{row['seconds']:.1f}",
+                style="bold" if row is self.rows[-1] else None,
+            )
+        if self.best is not None:
+            table.caption = f"best test accuracy so far {percent(self.best)} (oracle)"
+            table.caption_justify = "left"
+        return table
+
+    def on_start(self, info: RunInfo) -> None:
+        """Say what is run, and begin to draw."""
+        super().on_start(info)
+        for line in describe(info):
+            self.out.print(line)
+        self.task = self.bar.add_task(
+            "", total=self.epochs, completed=info.start_epoch, eta="", step=""
+        )
+        self.live.start(refresh=True)
+
+    def on_step(self, *, epoch: int, phase: str, step: int, steps: int, loss: float) -> None:
+        """Move the bar by a step."""
+        where = "" if phase == "train" else f"{phase} "
+        text = f"{where}step {step}/{steps}  loss {loss:.3f}"
+        self.bar.update(self.task, completed=epoch + step / max(steps, 1), step=text)
+
+    def on_epoch(self, metrics: Mapping[str, Any]) -> None:
+        """Add the epoch to the table."""
+        accuracy = metrics.get("test/accuracy")
+        if accuracy is not None:
+            self.best = max(accuracy, self.best or 0.0)
+        self.rows.append(metrics)
+        self._until = time.monotonic() + self.left(metrics)
+        self.bar.update(self.task, completed=metrics["epoch"] + 1)
+
+    def stop(self) -> None:
+        """Leave the last picture standing."""
+        if self.task is not None:
+            self._until, self._eta = 0.0, ""
+            self.bar.update(self.task, step="")
+        self.live.stop()
+
+
+@contextmanager
+def view(out: Console, *, quiet: bool) -> Iterator[Watcher]:
+    """Choose how to watch: not at all, live on a terminal, by lines elsewhere."""
+    if quiet:
+        yield Watcher()
+    elif not out.is_terminal:
+        yield LineView(out)
+    else:
+        live = LiveView(out)
+        try:
+            yield live
+        finally:
+            live.stop()

@@ -1,0 +1,115 @@
+"""``edgemask predict``: a trained model on new data."""
+
+from __future__ import annotations
+
+import csv
+import io
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from edgemask.cli.options import RunPath
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["predict"]
+
+
+class Format(StrEnum):
+    """How predictions are written."""
+
+    JSON = "json"
+    CSV = "csv"
+
+
+def predict(
+    run: RunPath,
+    inputs: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[FILE]...", help="Image files, or folders of them."),
+    ] = None,
+    npz: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Arrays instead: an .npz, or an .npy of samples."),
+    ] = None,
+    key: Annotated[str, typer.Option(metavar="NAME", help="Which array of the .npz.")] = "x",
+    form: Annotated[Format, typer.Option("--format", help="How to write.")] = Format.JSON,
+    probabilities: Annotated[
+        bool, typer.Option("--probabilities", help="The probability of every class too.")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write here instead of to the terminal.")
+    ] = None,
+) -> None:
+    """Predict classes of image files or arrays with the model of a finished run."""
+    from edgemask.engine import load_run
+    from edgemask.engine import predict as run_model
+    from edgemask.errors import UserError
+
+    if bool(inputs) == (npz is not None):
+        raise UserError("predict takes image files, or --npz FILE, and not both")
+    samples: Any = _array(npz, key) if npz is not None else inputs
+    found = run_model(load_run(run), samples)
+    rows: list[dict[str, Any]] = found.rows()
+    if probabilities:
+        for row, chances in zip(rows, found.probabilities, strict=True):
+            shares = zip(found.class_names, chances, strict=True)
+            row["probabilities"] = {name: float(share) for name, share in shares}
+    text = _json(rows) if form is Format.JSON else _csv(rows)
+    if out is None:
+        sys.stdout.write(text)
+    else:
+        try:
+            out.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise UserError(f"cannot write {out}: {error.strerror}") from error
+
+
+def _array(path: Path, key: str) -> NDArray[Any]:
+    import zipfile
+
+    import numpy as np
+
+    from edgemask.errors import DataError, unknown_name
+
+    try:
+        content = np.load(path, allow_pickle=False)
+        if not isinstance(content, np.lib.npyio.NpzFile):
+            array: NDArray[Any] = content
+            return array
+        with content:
+            if key not in content:
+                raise unknown_name(f"array in {path}", key, content.files)
+            return np.asarray(content[key])
+    except DataError:
+        raise
+    except FileNotFoundError:
+        raise DataError(f"{path}: there is no such file") from None
+    except (OSError, zipfile.BadZipFile, EOFError) as error:
+        raise DataError(f"{path}: cannot be read as arrays ({error})") from error
+
+
+def _json(rows: list[dict[str, Any]]) -> str:
+    import json
+
+    return json.dumps(rows, indent=2, ensure_ascii=False) + "\n"
+
+
+def _csv(rows: list[dict[str, Any]]) -> str:
+    from edgemask.report.escape import as_csv
+
+    flat = []
+    for row in rows:
+        chances = row.pop("probabilities", {})
+        flat.append(row | {f"probability {name}": share for name, share in chances.items()})
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    if flat:
+        writer.writerow([as_csv(name) for name in flat[0]])
+    for row in flat:
+        writer.writerow([as_csv(v) if isinstance(v, str) else v for v in row.values()])
+    return text.getvalue()

@@ -1,0 +1,43 @@
+"""``edgemask report``: a page, tables and a CSV file about runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from edgemask.cli.options import Json
+
+__all__ = ["report"]
+
+
+def report(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of runs.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Folder to write into. (default: the run's, or the nearest above several)",
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Write report.html (one file, opens anywhere), report.md and report.csv about runs."""
+    from edgemask.cli.screen import print_json
+    from edgemask.report import write_report
+
+    files = write_report(runs, out if out is not None else _common_folder(runs))
+    if as_json:
+        print_json({name: str(path) for name, path in files._asdict().items()})
+    else:
+        for path in files:
+            typer.echo(path)
+
+
+def _common_folder(runs: list[Path]) -> Path:
+    import os
+
+    if len(runs) == 1:
+        return runs[0]
+    return Path(os.path.commonpath([run.resolve() for run in runs]))

@@ -1,0 +1,80 @@
+"""Running and showing: what ``train`` and ``resume`` have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from edgemask.cli.screen import console, duration, percent, print_json
+
+if TYPE_CHECKING:
+    from edgemask.engine import Observer, Run
+
+__all__ = ["final_line", "run_and_show"]
+
+
+def run_and_show(start: Callable[[Sequence[Observer]], Run], *, as_json: bool, quiet: bool) -> None:
+    """Run something under a watching eye and print what came out.
+
+    Args:
+        start: Trains, given the observers, and returns the run.
+        as_json: Whether to print the summary as JSON, and progress beside it on stderr.
+        quiet: Whether to leave out progress.
+    """
+    from edgemask.cli.live import view
+
+    out = console(stderr=as_json)
+    with view(out, quiet=quiet) as watcher:
+        run = start([watcher])
+    if not _first_process():
+        return
+    if as_json:
+        print_json({"path": str(run.path), **run.summary})
+        return
+    if not watcher.started:
+        out.print(f"{run.path} is finished already, nothing to do; --fresh starts over")
+    out.print(final_line(run))
+    if not quiet:
+        for line in _remarks(run.summary):
+            out.print(line)
+        out.print(f"look at it with: edgemask report {run.path}")
+
+
+def _first_process() -> bool:
+    import os
+
+    return os.environ.get("RANK", "0") == "0"
+
+
+def final_line(run: Run) -> str:
+    """Return the outcome of a finished run in one line."""
+    summary = run.summary
+    accuracy = summary["test/accuracy"]
+    parts = [
+        f"{percent(accuracy['last'])} last",
+        f"{percent(accuracy['mean_last_10'])} mean of last 10",
+        f"{percent(accuracy['best'])} best (oracle)",
+    ]
+    if accuracy.get("at_validation") is not None:
+        parts.insert(0, f"{percent(accuracy['at_validation'])} at validation")
+    time = duration(summary["seconds"])
+    return f"{run.path}: {summary['epochs']} epochs in {time}; test accuracy {', '.join(parts)}"
+
+
+def _remarks(summary: Mapping[str, Any]) -> list[str]:
+    """Return what a person should know to read the numbers."""
+    remarks = []
+    noise = summary["noise"]
+    estimated, real = noise.get("estimated_rate"), noise.get("realised_rate")
+    if estimated is not None:
+        known = f"; it is {percent(real, 1)}" if real is not None else ""
+        remarks.append(
+            f"share of wrong labels, estimated from the training losses: "
+            f"{percent(estimated, 1)}{known}"
+        )
+    if not summary.get("clean_test", True):
+        remarks.append(
+            "the test samples were held out of the same data: their labels are as noisy, and the "
+            "accuracy is measured against them"
+        )
+    return remarks

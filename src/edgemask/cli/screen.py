@@ -1,0 +1,110 @@
+"""What is written to the terminal: text, tables, JSON, complaints."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = ["complain", "console", "count", "duration", "percent", "print_json", "print_table"]
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Return a console that takes text as it is: brackets in names are no markup."""
+    from rich.console import Console
+
+    return Console(stderr=stderr, markup=False, highlight=False, emoji=False, soft_wrap=True)
+
+
+def complain(text: str, *, kind: str = "error") -> None:
+    """Write a message to stderr, beside the results and never among them."""
+    typer.secho(f"{kind}: ", err=True, nl=False, fg="red" if kind == "error" else "yellow")
+    typer.echo(text, err=True)
+
+
+def print_json(value: Any) -> None:
+    """Write a value for a program to read; what is not a number becomes null."""
+    text = json.dumps(_finite(value), indent=2, ensure_ascii=False, default=str)
+    sys.stdout.write(text + "\n")
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: int = 0) -> None:
+    """Write rows under titles, as wide as the terminal and whole when there is none.
+
+    Args:
+        columns: The titles.
+        rows: The cells.
+        right: How many of the last columns hold numbers and are set to the right.
+    """
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for number, title in enumerate(columns):
+        numeric = number >= len(columns) - right
+        table.add_column(
+            title,
+            justify="right" if numeric else "left",
+            no_wrap=numeric or number == 0,
+            overflow="fold",
+        )
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    out = console()
+    if not out.is_terminal:
+        out.width = 10_000
+    lines = out.render_lines(table, pad=False) if not out.is_terminal else None
+    if lines is None:
+        out.print(table)
+    else:
+        for line in lines:
+            sys.stdout.write("".join(segment.text for segment in line).rstrip() + "\n")
+
+
+def percent(value: Any, digits: int = 2) -> str:
+    """Return a fraction as a percentage, a dash where it is unknown."""
+    if value is None or not math.isfinite(value):
+        return "-"
+    return f"{100 * value:.{digits}f} %"
+
+
+def count(number: int, one: str, many: str | None = None) -> str:
+    """Return a number with its noun: ``1 run``, ``2 runs``.
+
+    Example:
+        >>> count(1, "run"), count(1200, "class", "classes")
+        ('1 run', '1,200 classes')
+    """
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def duration(seconds: float) -> str:
+    """Return a time as people say it.
+
+    Example:
+        >>> duration(4.2), duration(75), duration(7265)
+        ('4 s', '1 min 15 s', '2 h 1 min')
+    """
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"

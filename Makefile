@@ -28,7 +28,7 @@ venv: $(VENV)/.app ## .venv with the command-line tool
 venv-all: $(VENV)/.all ## .venv with every extra and the development tools
 
 demo: $(VENV)/.app ## the main job on embedded data: a table and a report
-	$(BIN)/python examples/demo.py
+	$(BIN)/edgemask demo
 
 test: $(VENV)/.all ## all tests
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal

@@ -68,8 +68,7 @@ def demo(
     console_out = console(stderr=as_json)
     cells = [Cell(row, seed, out / f"{row}-{seed}") for seed in range(seeds) for row in ROWS]
     if not quiet:
-        for line in _setting(seeds, epochs):
-            console_out.print(line)
+        console_out.print(_setting(seeds, epochs))
     _run_all(cells, console_out, epochs=epochs, jobs=jobs, fresh=fresh, quiet=quiet)
     files = write_report([cell.path for cell in cells], out)
     results = _results(cells)
@@ -82,16 +81,16 @@ def demo(
     console_out.print(f"report: {files.html}")
 
 
-def _setting(seeds: int, epochs: int) -> list[str]:
-    train, optim = SETTINGS["train"], SETTINGS["optim"]
-    return [
-        "digits (1,438 images of 8x8 pixels to learn from, 359 to test on), 60 % symmetric label "
-        "noise;",
-        "small-cnn (256 features before the head), random shifts by one pixel, SGD with momentum "
-        f"0.9, constant rate {optim['lr']},",
-        f"batches of {train['batch_size']}, {epochs} epochs, {seeds} seeds; noise, initial weights "
-        "and data order are the same in a column of seeds.",
-    ]
+def _setting(seeds: int, epochs: int) -> str:
+    size, rate = SETTINGS["train"]["batch_size"], SETTINGS["optim"]["lr"]
+    return (
+        "digits: 1,438 images of 8x8 pixels to learn from, 60 % of their labels wrong (symmetric "
+        "noise), 359 to test on\n"
+        "small-cnn with 256 features before the head, random shifts by one pixel\n"
+        f"SGD, momentum 0.9, constant rate {rate}, batches of {size}, {epochs} epochs, "
+        f"seeds 0 to {seeds - 1}\n"
+        "under one seed all four have the same noise, initial weights and data order"
+    )
 
 
 def _run_all(
@@ -205,7 +204,7 @@ def _show(results: Sequence[Mapping[str, Any]]) -> None:
     rows = [(row["name"], *(written(row[title]) for title in titles)) for row in results]
     print_table(["in %", *titles], rows, right=len(titles))
     typer.echo(
-        "test accuracy at the last epoch, as a mean of the last ten, and at the epoch that the test "
-        "set itself would choose;\nmemorised: wrong training labels that the network has learned "
-        "to repeat. Mean ± standard deviation over seeds."
+        "test accuracy at the last epoch, as mean of the last ten, and at the epoch that the test\n"
+        "set itself would choose; memorised: wrong training labels that the network repeats;\n"
+        "mean ± standard deviation over the seeds"
     )

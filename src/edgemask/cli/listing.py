@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any
@@ -29,11 +30,12 @@ def list_names(
     """List heads, losses, noise, data, models, methods or recipes."""
     from edgemask.cli.screen import print_json, print_table
 
-    summaries = registry(str(kind)).summaries()
+    found = registry(str(kind)).summaries()
+    summaries = {name: _plain(text) for name, text in found.items()}
     if as_json:
         print_json([{"name": name, "summary": text} for name, text in summaries.items()])
     else:
-        print_table(["name", "what it is"], [(name, text) for name, text in summaries.items()])
+        print_table(["name", "what it is"], list(summaries.items()))
 
 
 def registry(kind: str) -> Registry[Any]:
@@ -41,3 +43,8 @@ def registry(kind: str) -> Registry[Any]:
     room, variable = KINDS[kind]
     found: Registry[Any] = getattr(import_module(f"edgemask.{room}"), variable)
     return found
+
+
+def _plain(text: str) -> str:
+    """Take the marks of reStructuredText out of a docstring's first sentence."""
+    return re.sub(r":[\w:]+:`~?([^`]+)`", r"\1", text).replace("``", "")

@@ -55,11 +55,12 @@ def describe(info: RunInfo) -> list[str]:
     config = info.config
     machine = info.device + (f" x {info.processes} processes" if info.processes > 1 else "")
     way = "" if config.method.name == "supervised" else f"{config.method.name}, "
+    classes = count(info.classes, "class", "classes")
+    data = f"{config.data.spec}: {count(info.samples, 'sample')}, {classes}"
+    model = f"{config.model.name}, {config.head.name} head, {info.parameters:,} parameters"
     lines = [
-        f"data   {config.data.spec}: {count(info.samples, 'sample')}, "
-        f"{count(info.classes, 'class', 'classes')}; labels: {info.noise}",
-        f"model  {config.model.name}, {config.head.name} head, {info.parameters:,} parameters; "
-        f"{way}{config.loss.name} loss; {machine}",
+        f"data   {data}; labels: {info.noise}",
+        f"model  {model}; {way}{config.loss.name} loss; {machine}",
         f"run    {info.path}",
     ]
     if info.start_epoch:

@@ -33,7 +33,8 @@ def show_plan(
 
     plan = _plan(config, bundle, out, fresh=fresh)
     if as_json:
-        print_json({"plan": plan, "config": to_dict(config)})
+        flat = {key.replace(" ", "_"): value for key, value in plan.items()}
+        print_json({"plan": flat, "config": to_dict(config)})
         return
     typer.echo(dump_yaml(config))
     rows = [

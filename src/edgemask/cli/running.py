@@ -31,9 +31,8 @@ def run_and_show(start: Callable[[Sequence[Observer]], Run], *, as_json: bool, q
     if as_json:
         print_json({"path": str(run.path), **run.summary})
         return
-    if not watcher.started:
-        out.print(f"{run.path} is finished already, nothing to do; --fresh starts over")
-    out.print(final_line(run))
+    done = "" if watcher.started else " (finished before; --fresh starts over)"
+    out.print(final_line(run) + done)
     if not quiet:
         for line in _remarks(run.summary):
             out.print(line)
@@ -52,7 +51,7 @@ def final_line(run: Run) -> str:
     accuracy = summary["test/accuracy"]
     parts = [
         f"{percent(accuracy['last'])} last",
-        f"{percent(accuracy['mean_last_10'])} mean of last 10",
+        f"{percent(accuracy['mean_last_10'])} mean of last {min(10, summary['epochs'])}",
         f"{percent(accuracy['best'])} best (oracle)",
     ]
     if accuracy.get("at_validation") is not None:

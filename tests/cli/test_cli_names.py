@@ -1,0 +1,84 @@
+"""Names: listing, explaining, completing."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+from edgemask.cli.listing import registry
+from edgemask.cli.names import KINDS, complete, registered
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_list_shows_the_registry(call, read, kind):
+    names = list(registry(kind))
+    rows = read("list", kind)
+    assert [row["name"] for row in rows] == names
+    assert all(row["summary"] and ":`" not in row["summary"] for row in rows)
+    lines = call("list", kind).stdout.splitlines()
+    assert [line.split()[0] for line in lines[1:]] == names
+
+
+def test_list_refuses_what_it_does_not_know(call):
+    assert "'hats' is not one of" in call("list", "hats", code=2).stderr
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_completion_knows_the_registry(kind):
+    assert registered(kind) == list(registry(kind))
+
+
+def test_completion_offers_what_begins_so():
+    assert complete("heads")("s") == ["sem", "skan"]
+
+
+def test_the_shell_is_offered_names():
+    done = subprocess.run(
+        [sys.executable, "-m", "edgemask"],
+        env={
+            "PATH": "/usr/bin:/bin",
+            "PYTHONPATH": ":".join(sys.path),
+            "_EDGEMASK_COMPLETE": "complete_bash",
+            "COMP_WORDS": "edgemask train --head s",
+            "COMP_CWORD": "3",
+        },
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == ["sem", "skan"]
+
+
+def test_explain_gives_every_value_a_source(read):
+    rows = {row["key"]: row for row in read("explain", "cifar10/jal-sem")}
+    assert rows["optim.lr"] == {"key": "optim.lr", "value": 0.01, "source": "the paper, Table S6"}
+    assert rows["head.name"]["value"] == "sem"
+    assert all(row["source"] for row in rows.values())
+
+
+def test_explain_says_what_was_set(read):
+    rows = {row["key"]: row for row in read("explain", "digits/ce", "--set", "optim.lr=0.5")}
+    assert (rows["optim.lr"]["value"], rows["optim.lr"]["source"]) == (0.5, "--set")
+
+
+def test_explain_writes_a_config_that_train_takes(call, tmp_path):
+    text = call("explain", "digits/jal-sem", "--yaml").stdout
+    assert yaml.safe_load(text)["loss"]["name"] == "jal"
+    path = tmp_path / "recipe.yaml"
+    path.write_text(text)
+    from_file = json.loads(call("train", "--config", path, "--dry-run", "--json").stdout)
+    by_name = json.loads(call("train", "--recipe", "digits/jal-sem", "--dry-run", "--json").stdout)
+    assert from_file == by_name
+
+
+def test_explain_offers_the_nearest_recipe(call):
+    message = call("explain", "cifar10/jal-sen", code=2).stderr
+    assert "did you mean 'cifar10/jal-sem'" in message
+
+
+def test_explain_prints_one_format_at_a_time(call):
+    assert "choose one" in call("explain", "digits/ce", "--json", "--yaml", code=2).stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 
 import numpy as np
 import pytest
@@ -99,6 +100,11 @@ def test_workers_change_nothing_and_leave_the_global_generator_alone(bundle: Dat
     assert same(*runs)
 
 
+def test_a_loader_can_be_pickled_for_workers_that_are_not_forked(bundle: DataBundle) -> None:
+    loader = Loader(bundle.train, bundle=bundle, views=("weak", "strong"), batch_size=20)
+    assert same(list(pickle.loads(pickle.dumps(loader))), list(loader))
+
+
 def test_epochs_seeds_and_views_differ(bundle: DataBundle) -> None:
     loader = Loader(bundle.train, bundle=bundle, views=("weak", "weak"), batch_size=103)
     first = next(iter(loader))
@@ -109,6 +115,22 @@ def test_epochs_seeds_and_views_differ(bundle: DataBundle) -> None:
     assert not torch.equal(first.index, next(iter(loader)).index)
     other = Loader(bundle.train, bundle=bundle, views=("weak",), batch_size=103, seed=1)
     assert not torch.equal(first.index, next(iter(other)).index)
+
+
+def test_views_are_drawn_anew_in_each_epoch_and_batch() -> None:
+    x = np.zeros((32, 1), np.float32)
+    bundle = from_arrays(x, np.arange(32) % 2, x_test=x, y_test=np.arange(32) % 2)
+    loader = Loader(bundle.train, bundle=bundle, batch_size=16, shuffle=False)
+    drawn = []
+    for epoch in range(2):
+        loader.set_epoch(epoch)
+        drawn += [tuple(batch.views[0].flatten().tolist()) for batch in loader]
+    ranks = [
+        Loader(bundle.train, bundle=bundle, batch_size=16, rank=r, world_size=2) for r in (0, 1)
+    ]
+    drawn += [tuple(next(iter(rank)).views[0].flatten().tolist()) for rank in ranks]
+    assert len(drawn) == 6
+    assert len(set(drawn)) == 5  # rank 0 draws what one process draws for its first batch
 
 
 def test_a_state_of_another_loader_is_refused(bundle: DataBundle) -> None:

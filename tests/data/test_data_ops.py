@@ -75,13 +75,14 @@ WARPS: dict[str, tuple[Reference, list[float]]] = {
 
 @pytest.mark.parametrize("name", WARPS)
 def test_warps_follow_pillow(name: str) -> None:
-    """Same place, direction and fill; single pixels may round to a neighbour."""
+    """Same place, direction and fill."""
     function, values = WARPS[name]
     images, magnitudes = pictures(), torch.tensor(values, dtype=torch.float32)
     found = OPERATIONS[name](images, magnitudes)
     difference = (found.int() - pillow(images, function, magnitudes).int()).abs().float()
-    assert float((difference > 24).float().mean()) < 0.03
-    assert float(difference.mean()) < 3
+    # Pillow's cubic kernel is softer than torch's: shears differ by a grey level or so.
+    assert float(difference.mean()) < (1.5 if name.startswith("shear") else 0.05)
+    assert float((difference > 24).float().mean()) < 0.01
     assert torch.equal(found[2], images[2])  # magnitude 0
     wrong = (found.int() - pillow(images, function, -magnitudes).int()).abs().float()
     assert float(wrong.mean()) > 10  # the other direction is far off

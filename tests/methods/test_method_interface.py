@@ -1,0 +1,256 @@
+"""The interface with a method that uses all of it: two networks in turn, a teacher, a table."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import ClassVar
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from edgemask.engine import Interrupted, Objects, Observer, resolve, train
+from edgemask.engine.checkpoint import Checkpoints
+from edgemask.methods import METHODS, Feed, Method, Phase, Step
+from edgemask.methods.parts import SampleTable
+
+SETTINGS = {
+    "data": {"spec": "digits", "limit": 120, "test_limit": 60},
+    "noise": {"spec": "sym:0.4"},
+    "model": {"name": "small-cnn", "width": 0.25},
+    "head": {"name": "sem"},
+    "train": {"epochs": 2, "batch_size": 16},
+    "log": {"trackers": []},
+}
+
+
+class Alternating(Method):
+    """Trains two networks in turn on the half with small loss; a teacher follows the first."""
+
+    networks = ("a", "b")
+    copies: ClassVar = {"teacher": "a"}
+    roles: ClassVar = {
+        "a": ("main", "pseudo", "peer", "teacher"),
+        "b": ("main", "pseudo", "peer", "teacher"),
+    }
+    uses_criterion = False
+
+    def __init__(self, *, keep: float = 0.5):
+        self.keep = keep
+        self.log: list = []
+
+    def setup(self, task, nets):
+        super().setup(task, nets)
+        self.losses = SampleTable(task.num_samples, fill=-1.0)
+        self.remember("losses", self.losses)
+
+    def phases(self, epoch):
+        return ("a", "b")
+
+    def begin(self, phase, epoch):
+        peer = "b" if phase == "a" else "a"
+        assert not torch.is_inference_mode_enabled()
+
+        def loss(batch):
+            assert not self.nets[peer].training
+            logits = self.nets[peer](batch.views[0])
+            return {"loss": F.cross_entropy(logits, batch.target, reduction="none")}
+
+        scores = self.task.score(loss)["loss"]
+        order = scores.argsort()
+        count = int(self.keep * len(order))
+        return Phase(
+            name=phase,
+            train=(phase,),
+            frozen=(peer,),
+            shadow=("teacher",),
+            feeds={
+                "labelled": Feed(views=("weak", "weak"), indices=order[:count].cpu(), batch_size=8),
+                "unlabelled": Feed(views=("none",), indices=order[count:].cpu(), batch_size=16),
+            },
+        )
+
+    def step(self, phase, batch, clock):
+        (peer,) = phase.frozen
+        mine, labelled, unlabelled = phase.name, batch["labelled"], batch.get("unlabelled")
+        net = self.nets[mine]
+        assert net.training
+        assert not self.nets[peer].training
+        assert self.nets["teacher"].training
+        assert all(p.requires_grad for p in net.parameters())
+        assert not any(p.requires_grad for p in self.nets[peer].parameters())
+        guess = self.logits(mine, labelled.views[1], "pseudo")
+        other = self.logits(peer, labelled.views[1], "peer")
+        teacher = self.logits("teacher", labelled.views[1], "teacher")
+        assert not any(t.requires_grad for t in (guess, other, teacher))
+        logits = self.logits(mine, labelled.views[0])
+        rows = F.cross_entropy(logits, labelled.target, reduction="none")
+        self.losses.write(labelled.index, rows)
+        sizes = (len(labelled.index), 0 if unlabelled is None else len(unlabelled.index))
+        self.log.append((clock.epoch, phase.name, clock.step, clock.steps, sizes))
+        return Step(rows.mean() + 0 * logits.sum(), {"kept": rows.detach().mean()})
+
+    def after_step(self, phase, clock):
+        if phase.name == "a":
+            pairs = zip(self.nets["teacher"].parameters(), self.nets["a"].parameters(), strict=True)
+            with torch.no_grad():
+                for teacher, student in pairs:
+                    teacher.lerp_(student, 0.1)
+
+    def end_epoch(self, epoch):
+        return {"seen": float((self.losses.values >= 0).float().mean())}
+
+    def trust(self):
+        return (self.losses.values < 1).float()
+
+
+def run_it(tmp_path, name="run", method=None, observers=(), **changes):
+    config = resolve(SETTINGS, {"method": {"name": "object:alternating"}}, changes)
+    method = method or Alternating()
+    return train(
+        config, out=tmp_path / name, objects=Objects(method=method), observers=observers
+    ), method
+
+
+def test_two_networks_in_turn(tmp_path):
+    run, method = run_it(tmp_path)
+    assert run.finished
+    # 60 kept samples in batches of 8: seven full ones and one of four.
+    assert [entry[:2] for entry in method.log[:9]] == [(0, "a")] * 8 + [(0, "b")]
+    assert method.log[0][3] == 8
+    # 60 others in batches of 16: four batches, then again from the first.
+    assert [entry[4][1] for entry in method.log[:8]] == [16, 16, 16, 12] * 2
+    # One mask and one update a step for the network that learns; nothing for the others.
+    assert int(method.nets["a"].head.steps) == 16
+    assert int(method.nets["b"].head.steps) == 16
+    assert int(method.nets["teacher"].head.steps) == 0
+    row = run.history[-1]
+    assert row["train/kept"] == pytest.approx(row["train/loss"], rel=1e-6)
+    assert 0.4 < row["seen"] <= 1
+    assert set(run.trust.tolist()) <= {0.0, 1.0}
+
+
+def test_the_ensemble_is_what_is_tested_and_deployed(tmp_path):
+    run, method = run_it(tmp_path)
+    x = torch.randn(3, 1, 8, 8)
+    with torch.no_grad():
+        nets = [method.nets[name].eval() for name in "ab"]
+        torch.testing.assert_close(run.model(x), (nets[0](x) + nets[1](x)) / 2)
+    assert not torch.equal(nets[0].head.weight, nets[1].head.weight)
+
+
+def test_the_first_network_starts_as_in_a_plain_run(tmp_path):
+    starts = {}
+
+    class Peek(Alternating):
+        def setup(self, task, nets):
+            super().setup(task, nets)
+            starts["a"] = nets["a"].head.weight.detach().clone()
+            assert torch.equal(nets["teacher"].head.weight, nets["a"].head.weight)
+
+    class Plain(METHODS["supervised"]):
+        def setup(self, task, nets):
+            super().setup(task, nets)
+            starts["plain"] = nets["net"].head.weight.detach().clone()
+
+    run_it(tmp_path, "peek", Peek())
+    run_it(tmp_path, "plain", Plain())
+    assert torch.equal(starts["a"], starts["plain"])
+
+
+@pytest.mark.parametrize("stops", [[3], [11], [5, 5, 12]])
+def test_stopped_in_any_phase_it_goes_on_with_the_same_split(stops, tmp_path):
+    whole, _ = run_it(tmp_path, "whole")
+
+    class Ask(Observer):
+        def __init__(self, after):
+            self.left = after
+
+        def on_step(self, **_):
+            self.left -= 1
+            if not self.left:
+                os.kill(os.getpid(), signal.SIGTERM)
+
+    for after in stops:
+        with pytest.raises(Interrupted):
+            run_it(tmp_path, "parts", observers=[Ask(after)])
+    parts, _ = run_it(tmp_path, "parts")
+    for name in ("model.safetensors",):
+        assert (parts.path / name).read_bytes() == (whole.path / name).read_bytes()
+    states = [Checkpoints(run.path / "checkpoints").load() for run in (whole, parts)]
+    assert torch.equal(*(s["method"]["losses"]["values"] for s in states))
+    assert torch.equal(*(s["networks"]["teacher"]["head.weight"] for s in states))
+    drop = {"seconds"}
+    rows = [
+        [{k: v for k, v in row.items() if k not in drop} for row in run.history]
+        for run in (whole, parts)
+    ]
+    assert rows[0] == rows[1]
+
+
+def test_full_and_empty_selections(tmp_path):
+    run, method = run_it(tmp_path, "full", Alternating(keep=1.0))
+    assert {entry[4][1] for entry in method.log} == {0}
+    assert run.finished
+    run, method = run_it(tmp_path, "empty", Alternating(keep=0.0))
+    assert method.log == []
+    assert run.finished
+
+
+def test_parts_of_a_network_can_learn_alone(tmp_path):
+    class HeadOnly(METHODS["supervised"]):
+        def begin(self, phase, epoch):
+            return Phase(name=phase, train=("net.head",), lr=0.5)
+
+    class Watch(HeadOnly):
+        def setup(self, task, nets):
+            super().setup(task, nets)
+            self.before = {n: p.detach().clone() for n, p in nets["net"].named_parameters()}
+
+    run, method = run_it(tmp_path, method=Watch())
+    for name, value in method.nets["net"].named_parameters():
+        assert torch.equal(value, method.before[name]) is not name.startswith("head.")
+    assert run.history[0]["lr"] == 0.5
+
+
+def test_phases_survive_as_plain_data():
+    phase = Phase(
+        name="x",
+        train=("a.head",),
+        frozen=("b",),
+        feeds={"one": Feed(views=("weak", "strong"), indices=torch.tensor([1, 2]), drop_last=True)},
+        lr=0.1,
+    )
+    again = Phase.from_state(phase.state_dict())
+    assert again.learners == ("a",)
+    assert again.feeds["one"].views == ("weak", "strong")
+    assert torch.equal(again.feeds["one"].indices, torch.tensor([1, 2]))
+    assert (again.train, again.frozen, again.lr) == (phase.train, phase.frozen, phase.lr)
+
+
+def test_mistakes_in_a_method_are_named():
+    with pytest.raises(ValueError, match="scalar"):
+        Step(torch.zeros(3))
+    with pytest.raises(NotImplementedError):
+        Method().step(Phase(name="x", train=()), {}, None)
+    method = Method()
+    method.setup(None, {})
+    with pytest.raises(ValueError, match="remembers"):
+        method.load_state_dict({"old": {}})
+
+
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [({"mixup": -1.0}, "mixup"), ({"sam": -0.1}, "sam"), ({"label_smoothing": 1.0}, "smoothing")],
+)
+def test_supervised_refuses_wrong_options(options, word):
+    with pytest.raises(ValueError, match=word):
+        METHODS["supervised"](**options)
+
+
+def test_every_method_declares_its_passes():
+    for name, method in METHODS.items():
+        assert method.roles, name
+        for roles in method.roles.values():
+            assert "main" in roles, name

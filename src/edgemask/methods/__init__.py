@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from edgemask._registry import Registry
-from edgemask.methods.base import Clock, Ensemble, Feed, Method, Phase, Role, Scorer, Step, Task
+from edgemask.methods.base import Clock, Feed, Method, Phase, Role, Scorer, Step, Task
+from edgemask.methods.ca2c import CA2C
+from edgemask.methods.coteaching import CoTeaching
+from edgemask.methods.jocor import JoCoR
 from edgemask.methods.supervised import Supervised
 
 __all__ = [
+    "CA2C",
     "METHODS",
     "Clock",
-    "Ensemble",
+    "CoTeaching",
     "Feed",
+    "JoCoR",
     "Method",
     "Phase",
     "Role",
@@ -20,4 +25,12 @@ __all__ = [
     "Task",
 ]
 
-METHODS: Registry[type[Method]] = Registry("method", {"supervised": Supervised})
+METHODS: Registry[type[Method]] = Registry(
+    "method",
+    {
+        "supervised": Supervised,
+        "coteaching": CoTeaching,
+        "jocor": JoCoR,
+        "ca2c": CA2C,
+    },
+)

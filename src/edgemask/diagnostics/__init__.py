@@ -5,7 +5,7 @@ from __future__ import annotations
 from edgemask.diagnostics.confidence import confidence_split
 from edgemask.diagnostics.memorisation import memorisation
 from edgemask.diagnostics.retention import ScoreSnapshot, retention, score_snapshot, scored_head
-from edgemask.diagnostics.trust import trust_from_losses
+from edgemask.noise.trust import trust_from_losses
 
 __all__ = [
     "ScoreSnapshot",

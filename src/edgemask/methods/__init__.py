@@ -7,6 +7,8 @@ from edgemask.methods.base import Clock, Feed, Method, Phase, Role, Scorer, Step
 from edgemask.methods.ca2c import CA2C
 from edgemask.methods.coteaching import CoTeaching
 from edgemask.methods.jocor import JoCoR
+from edgemask.methods.josnc import JoSNC
+from edgemask.methods.josrc import JoSRC
 from edgemask.methods.supervised import Supervised
 
 __all__ = [
@@ -16,6 +18,8 @@ __all__ = [
     "CoTeaching",
     "Feed",
     "JoCoR",
+    "JoSNC",
+    "JoSRC",
     "Method",
     "Phase",
     "Role",
@@ -32,5 +36,7 @@ METHODS: Registry[type[Method]] = Registry(
         "coteaching": CoTeaching,
         "jocor": JoCoR,
         "ca2c": CA2C,
+        "josrc": JoSRC,
+        "josnc": JoSNC,
     },
 )

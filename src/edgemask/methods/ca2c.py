@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from edgemask.errors import UserError
 from edgemask.methods.base import Clock, Feed, Method, Phase, Role, Step, Task
 from edgemask.methods.parts import SampleTable
+from edgemask.methods.parts.checks import at_least, shares
 from edgemask.methods.parts.rates import warmup_epochs
 from edgemask.methods.parts.refine import count_labels, top_classes
 from edgemask.methods.parts.terms import negative_entropy, negative_learning
@@ -68,11 +69,8 @@ class CA2C(Method):
         consistency: float = 0.2,
         rectified_penalty: bool = False,
     ):
-        if top_k < 1:
-            raise UserError(f"ca2c: top_k must be at least 1, got {top_k}")
-        for name, value in (("hard_weight", hard_weight), ("consistency", consistency)):
-            if not 0 <= value <= 1:
-                raise UserError(f"ca2c: {name} must lie in [0, 1], got {value}")
+        at_least("ca2c", 1, top_k=top_k)
+        shares("ca2c", hard_weight=hard_weight, consistency=consistency)
         self.warmup = warmup
         self.top_k = top_k
         self.hard_weight = hard_weight

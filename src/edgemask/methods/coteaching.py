@@ -38,6 +38,8 @@ class CoTeaching(SmallLoss):
         Labels, NeurIPS 2018.
     """
 
+    name = "coteaching"
+
     def step(self, phase: Phase, batch: Mapping[str, Batch], clock: Clock) -> Step:
         """Return the sum of both networks' losses, each on the other's choice."""
         del phase, clock

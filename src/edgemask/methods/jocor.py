@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Literal
 
 from torch.nn import functional as F
 
-from edgemask.errors import UserError
 from edgemask.methods.base import Clock, Phase, Step, Task
+from edgemask.methods.parts.checks import shares
 from edgemask.methods.parts.divergences import symmetric_kl
 from edgemask.methods.parts.select import small_loss
 from edgemask.methods.parts.terms import safe_mean
@@ -43,6 +43,8 @@ class JoCoR(SmallLoss):
         Co-Regularization, CVPR 2020.
     """
 
+    name = "jocor"
+
     def __init__(
         self,
         *,
@@ -53,8 +55,7 @@ class JoCoR(SmallLoss):
         schedule: Literal["paper", "released"] = "paper",
         views: str = "none",
     ):
-        if not 0 <= co_lambda <= 1:
-            raise UserError(f"JoCoR: co_lambda must lie in [0, 1], got {co_lambda}")
+        shares("jocor", co_lambda=co_lambda)
         super().__init__(
             forget_rate=forget_rate,
             gradual=gradual,

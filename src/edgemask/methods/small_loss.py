@@ -8,9 +8,9 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from edgemask.errors import UserError
 from edgemask.methods.base import Feed, Method, Phase, Role, Task
 from edgemask.methods.parts import SampleTable
+from edgemask.methods.parts.checks import above_zero, at_least, one_of
 from edgemask.methods.parts.rates import drop_rate, known_rate
 
 __all__ = ["SmallLoss"]
@@ -30,6 +30,9 @@ class SmallLoss(Method):
         views: The augmentation of the one view: ``none`` as published, ``weak`` or ``strong``.
     """
 
+    name: ClassVar[str]
+    """The method's name in messages."""
+
     networks = ("first", "second")
     roles: ClassVar[Mapping[str, tuple[Role, ...]]] = {"train": ("main", "main")}
     uses_criterion = False
@@ -43,13 +46,9 @@ class SmallLoss(Method):
         schedule: Literal["paper", "released"] = "paper",
         views: str = "none",
     ):
-        name = type(self).__name__
-        if gradual < 0:
-            raise UserError(f"{name}: gradual must be 0 or above, got {gradual}")
-        if exponent <= 0:
-            raise UserError(f"{name}: exponent must be above 0, got {exponent}")
-        if schedule not in ("paper", "released"):
-            raise UserError(f"{name}: schedule must be 'paper' or 'released', got {schedule!r}")
+        at_least(self.name, 0, gradual=gradual)
+        above_zero(self.name, exponent=exponent)
+        one_of(self.name, ("paper", "released"), schedule=schedule)
         self.forget_rate = forget_rate
         self.gradual = gradual
         self.exponent = exponent
@@ -60,9 +59,7 @@ class SmallLoss(Method):
     def setup(self, task: Task, nets: dict[str, nn.Module]) -> None:
         """Make the table of votes."""
         super().setup(task, nets)
-        self.rate = known_rate(
-            type(self).__name__, "forget_rate", self.forget_rate, self.known_rate(task)
-        )
+        self.rate = known_rate(self.name, "forget_rate", self.forget_rate, self.known_rate(task))
         # By sample: how often a network selected it, and how often one looked at it.
         self.votes = SampleTable(task.num_samples, 2, device=task.device)
         self.remember("votes", self.votes)

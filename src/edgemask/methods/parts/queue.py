@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -19,11 +19,11 @@ class RingQueue:
 
     Args:
         size: Rows that it holds at most.
-        fields: The tensors: name -> shape of one row.
+        fields: The tensors, each by a row whose shape and type the others have.
         device: Where it lives.
 
     Example:
-        >>> queue = RingQueue(3, {"key": (1,)})
+        >>> queue = RingQueue(3, {"key": torch.empty(1)})
         >>> queue.push(key=torch.tensor([[1.0], [2.0]]))
         >>> queue.push(key=torch.tensor([[3.0], [4.0]]))
         >>> len(queue), queue["key"].flatten().tolist()
@@ -33,7 +33,7 @@ class RingQueue:
     def __init__(
         self,
         size: int,
-        fields: dict[str, tuple[int, ...]],
+        fields: Mapping[str, Tensor],
         *,
         device: torch.device | str = "cpu",
     ):
@@ -41,7 +41,8 @@ class RingQueue:
             raise ValueError(f"a queue needs room for at least one row, got size={size}")
         self.size = size
         self._rows = {
-            name: torch.zeros(size, *shape, device=device) for name, shape in fields.items()
+            name: torch.zeros(size, *row.shape, dtype=row.dtype, device=device)
+            for name, row in fields.items()
         }
         self._next = 0
         self._filled = 0

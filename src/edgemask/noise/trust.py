@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from edgemask.noise import fit_two_components
+from edgemask.noise.mixture import fit_two_components
 
 __all__ = ["trust_from_losses"]
 

@@ -92,9 +92,7 @@ def test_released_drop_rate_is_numpys_linspace(exponent):
     table = np.full(200, 0.45)
     table[:10] = np.linspace(0, 0.45**exponent, 10)
     # The released loop trains epochs 1 to 199.
-    mine = [
-        drop_rate(e, 0.45, gradual=10, exponent=exponent, form="released") for e in range(199)
-    ]
+    mine = [drop_rate(e, 0.45, gradual=10, exponent=exponent, form="released") for e in range(199)]
     # Its last gradual step is rate^exponent, one epoch before the rate itself.
     expected = table[1:].tolist()
     assert mine[:8] == pytest.approx(expected[:8])

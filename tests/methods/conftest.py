@@ -1,0 +1,26 @@
+"""Runs that a test of methods can afford."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from edgemask.engine import Config, merge, resolve
+
+TINY: dict[str, Any] = {
+    "data": {"spec": "digits", "limit": 100, "test_limit": 50},
+    "noise": {"spec": "sym:0.4"},
+    "model": {"name": "small-cnn", "width": 0.25, "options": {"hidden": 32}},
+    "head": {"name": "sem"},
+    "optim": {"name": "adam", "lr": 2e-3, "schedule": {"name": "constant"}},
+    "train": {"epochs": 2, "batch_size": 32, "record_every": 0},
+    "log": {"trackers": [], "thumbnails": 0},
+}
+
+
+@pytest.fixture
+def tiny() -> Callable[..., Config]:
+    """Return the config of a run of a second: an epoch of warm-up and one of the method."""
+    return lambda *layers: resolve(merge(TINY, *layers))

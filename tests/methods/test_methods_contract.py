@@ -101,7 +101,7 @@ def test_every_method_runs_with_every_head(name, head, tiny, tmp_path):
     assert ((trust >= 0) & (trust <= 1)).all()
 
 
-class Killed(Exception):
+class KilledError(Exception):
     """Stands for SIGKILL: nothing is saved on the way out."""
 
 
@@ -112,7 +112,7 @@ class Kill(Observer):
     def on_step(self, **_):
         self.left -= 1
         if not self.left:
-            raise Killed
+            raise KilledError
 
 
 def same(first, second, path=""):
@@ -141,7 +141,7 @@ def test_killed_in_either_epoch_and_resumed_ends_with_the_same_bits(name, tiny, 
     broken = tmp_path / "broken"
     # The third step of the first epoch, and later the second step of the last.
     for kill in (3, steps - 4):
-        with pytest.raises(Killed):
+        with pytest.raises(KilledError):
             train(config, out=broken, observers=[Kill(kill)])
     again = train(config, out=broken)
     same(*(Checkpoints(run.path / "checkpoints").load() for run in (whole, again)))
@@ -191,5 +191,5 @@ def test_wrong_options_are_named(name, options, match, tiny, tmp_path):
 def test_josnc_wants_a_projector(tiny, tmp_path):
     net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10))
     config = tiny({"method": {"name": "josnc"}, "head": {"name": "linear"}})
-    with pytest.raises(UserError, match="projector beside its classifier.*Sequential"):
+    with pytest.raises(UserError, match=r"projector beside its classifier.*Sequential"):
         train(config, out=tmp_path / "run", objects=Objects(model=net))

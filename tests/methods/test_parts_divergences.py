@@ -69,9 +69,8 @@ def test_negative_entropy_by_loops_and_with_rectified_logits():
     logits = torch.randn(5, 4)
     for rectified in (False, True):
         seen = logits.clamp(min=0) if rectified else logits
-        expected = []
-        for row in seen.softmax(dim=1).tolist():
-            expected.append(sum(p * math.log(p) for p in row))
+        rows = seen.softmax(dim=1).tolist()
+        expected = [sum(p * math.log(p) for p in row) for row in rows]
         assert negative_entropy(logits, rectified=rectified).tolist() == pytest.approx(
             expected, rel=1e-5
         )
@@ -131,8 +130,8 @@ def test_neighbour_consistency_by_loops():
 
 def test_safe_mean_over_some_all_and_none():
     values = torch.tensor([1.0, 2.0, 6.0], requires_grad=True)
-    assert float(safe_mean(values)) == 3
-    assert float(safe_mean(values, torch.tensor([0, 2]))) == 3.5
+    assert safe_mean(values).item() == 3
+    assert safe_mean(values, torch.tensor([0, 2])).item() == 3.5
     nothing = safe_mean(values, torch.zeros(3, dtype=torch.bool))
     nothing.backward()
     assert float(nothing.detach()) == 0

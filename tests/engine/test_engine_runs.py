@@ -14,6 +14,7 @@ import torch
 from safetensors.torch import load_file
 
 import edgemask.engine.files as files_module
+from edgemask.data import load
 from edgemask.engine import (
     Interrupted,
     LossError,
@@ -89,7 +90,11 @@ def test_a_run_leaves_what_it_promises(tiny, tmp_path):
     with np.load(run.path / "thumbnails.npz") as pictures:
         assert pictures["images"].shape == (64, 8, 8, 1)
         assert pictures["images"].dtype == np.uint8
-        assert (samples["trust"][pictures["index"]] <= np.sort(samples["trust"])[63]).all()
+        place = np.searchsorted(samples["index"], pictures["index"])
+        assert (samples["index"][place] == pictures["index"]).all()
+        assert (samples["trust"][place] <= np.sort(samples["trust"])[63]).all()
+    digits = load("digits")
+    assert (digits.train.labels[samples["index"]] == samples["clean"]).all()
 
 
 def test_the_same_run_is_not_done_twice(tiny, tmp_path):
@@ -319,6 +324,29 @@ def test_recording_less_often(tiny, tmp_path):
     assert "test/accuracy" not in run.history[0]
     assert run.history[1]["memorised"] is not None
     assert run.history[1]["test/accuracy"] is not None
+
+
+def test_checkpoints_by_the_clock(tiny, tmp_path, monkeypatch):
+    saved = []
+    real = Checkpoints.save
+    monkeypatch.setattr(
+        Checkpoints, "save", lambda self, state, step: (saved.append(step), real(self, state, step))
+    )
+    train(tiny({"log": {"checkpoint_seconds": 0.0}, "train": {"epochs": 1}}), out=tmp_path / "run")
+    assert saved == [1, 2, 3, 4, 5, 6, 7]
+
+
+def test_a_log_that_is_not_finite_becomes_null(tiny, tmp_path):
+    from edgemask.engine import Objects
+    from edgemask.methods import Step, Supervised
+
+    class Odd(Supervised):
+        def step(self, phase, batch, clock):
+            return Step(super().step(phase, batch, clock).loss, {"odd": float("nan")})
+
+    config = tiny({"train": {"epochs": 1}, "method": {"name": "object:odd"}})
+    run = train(config, out=tmp_path / "run", objects=Objects(method=Odd()))
+    assert run.history[0]["train/odd"] is None
 
 
 def test_tensorboard_and_unknown_trackers(tiny, tmp_path):

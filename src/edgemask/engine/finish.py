@@ -35,7 +35,7 @@ def finish(trainer: Trainer) -> dict[str, Any]:
     trust = trainer.recorder.trust(own)
     summary = _summary(trainer, trust.numpy(), test.per_class(job.bundle.num_classes))
     if trainer.processes.main:
-        trainer.recorder.write(folder, outcome, trust)
+        trainer.recorder.write(folder, job, outcome, trust)
         _thumbnails(trainer, trust.numpy(), config.log.thumbnails)
         save_weights(trainer)
         write_json(folder / "summary.json", summary)
@@ -100,5 +100,6 @@ def _thumbnails(trainer: Trainer, trust: Any, count: int) -> None:
             raw.float(), size=size, mode="bilinear", antialias=True, align_corners=False
         )
         raw = small.round().clamp(0, 255).to(torch.uint8)
+    index = trainer.job.positions[order]
     images = raw.permute(0, 2, 3, 1).contiguous().numpy()
-    write_arrays(trainer.folder / "thumbnails.npz", {"index": order, "images": images})
+    write_arrays(trainer.folder / "thumbnails.npz", {"index": index, "images": images})

@@ -220,21 +220,39 @@ def build_networks(
     for number, name in enumerate(method.networks):
         seed_everything(stream("weights", config.train.seed, number))
         if objects.model is None:
-            net = _own_model(config, method, num_classes, input_shape, pretrained)
+            net = _own_model(config, method, number, num_classes, input_shape, pretrained)
         else:
             net = _foreign_model(objects.model, number)
             if config.head.name != "linear":
                 from edgemask.heads import attach
 
-                attach(net, config.head.name, at=config.head.at, **config.head.options)
+                attach(net, config.head.name, at=config.head.at, **_head_options(config, number))
         nets[name] = method.extend(name, net)
     for name, source in method.copies.items():
         nets[name] = copy.deepcopy(nets[source]).requires_grad_(requires_grad=False)
     return nets
 
 
+def _head_options(config: Config, number: int) -> dict[str, Any]:
+    """Return the options of a head, the seed of its masks included.
+
+    It comes from the run's seed, so that it is the same on all processes.
+    """
+    from edgemask.heads import HEADS
+
+    options: dict[str, Any] = dict(config.head.options)
+    if "seed" in inspect.signature(HEADS[config.head.name]).parameters:
+        options["seed"] = stream("masks", config.train.seed, number)
+    return options
+
+
 def _own_model(
-    config: Config, method: Method, classes: int, shape: Sequence[int], pretrained: bool
+    config: Config,
+    method: Method,
+    number: int,
+    classes: int,
+    shape: Sequence[int],
+    pretrained: bool,
 ) -> nn.Module:
     from edgemask.models import create
 
@@ -245,7 +263,7 @@ def _own_model(
         input_shape=shape,
         width=config.model.width,
         head=config.head.name,
-        head_options=config.head.options,
+        head_options=_head_options(config, number),
         projector=method.projector,
         pretrained=config.model.pretrained if pretrained else False,
         **options,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -82,11 +83,13 @@ class Trainer:
         self.retention: float | None = None
         self.history: list[dict[str, Any]] = []
         self.seconds = 0.0
-        self._seen = torch.zeros(len(job.noise), dtype=torch.bool)
+        self._synced: dict[str, Tensor] = {}
         self._clock = self._saved = time.monotonic()
 
     def run(self) -> None:
         """Train from where the run stands to its end."""
+        if self.processes.count > 1:
+            self._synced = {name: buffer.clone() for name, buffer in self._loss_memory()}
         self._clock = self._saved = time.monotonic()
         while self.epoch < self.config.train.epochs:
             self._epoch()
@@ -120,8 +123,6 @@ class Trainer:
         feed = _Feeds(self, phase)
         self.stepper.begin(phase)
         for batch in feed.batches(self.position):
-            for fed in batch.values():
-                self._seen[fed.index.cpu()] = True
             clock = Clock(self.epoch, self.position, len(feed))
             micro = _split(batch, self.config.train.accumulate)
             moved = [{k: move(b, self.processes.device) for k, b in m.items()} for m in micro]
@@ -178,12 +179,19 @@ class Trainer:
         if processes.count == 1:
             return
         self.method.sync(processes.total)
-        for buffer in self.method.task.criterion.buffers():
-            if buffer.ndim and len(buffer) == len(self._seen):
-                seen = self._seen.to(buffer.device)
-                buffer.copy_(joined_rows(buffer, seen, processes.total))
-        self._seen.zero_()
+        for name, buffer in self._loss_memory():
+            changed = (buffer != self._synced[name]).flatten(1).any(1)
+            buffer.copy_(joined_rows(buffer, changed, processes.total))
+            self._synced[name] = buffer.clone()
         processes.same_buffers(self.method.nets)
+
+    def _loss_memory(self) -> list[tuple[str, Tensor]]:
+        """Return what the loss remembers of each sample (ELR)."""
+        return [
+            (name, buffer)
+            for name, buffer in self.method.task.criterion.named_buffers()
+            if buffer.ndim > 1 and len(buffer) == len(self.job.noise)
+        ]
 
     def _metrics(self, extra: Mapping[str, float]) -> dict[str, Any]:
         config, classes = self.config, self.job.bundle.num_classes
@@ -216,7 +224,10 @@ class Trainer:
         row["seconds"] = round(now - self._clock, 3)
         self.seconds += now - self._clock
         self._clock = now
-        return row
+        return {
+            name: None if isinstance(value, float) and not math.isfinite(value) else value
+            for name, value in row.items()
+        }
 
     def save(self) -> None:
         """Write a checkpoint of the run as it stands."""
@@ -312,7 +323,7 @@ class _Feeds:
                 shuffle=feed.shuffle,
                 seed=stream("order", config.train.seed, trainer.phase_number, number),
                 drop_last=feed.drop_last,
-                indices=feed.indices,
+                indices=None if feed.indices is None else feed.indices.cpu(),
                 rank=processes.rank,
                 world_size=processes.count,
             )

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -128,18 +126,16 @@ class Processes:
                 for buffer in net.buffers():
                     torch.distributed.broadcast(buffer, 0)
 
-    @contextmanager
-    def main_first(self) -> Iterator[None]:
-        """Let the first process go ahead, the others follow."""
-        with self.accelerator.main_process_first():
-            yield
-
-    def close(self) -> None:
+    def close(self, *, together: bool = True) -> None:
         """Leave the process group in the order that lets gloo exit cleanly.
 
         The caller has dropped its references to wrapped models before.
+
+        Args:
+            together: Whether all processes come here; False after an error in one of them, whose
+                fellows would be waited for in vain.
         """
-        if self.count > 1:
+        if self.count > 1 and together:
             self.wait()
             self.accelerator.free_memory()
             gc.collect()

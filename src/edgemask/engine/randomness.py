@@ -11,7 +11,7 @@ import torch
 __all__ = ["load_rng_state", "rng_state", "seed_everything", "stream"]
 
 # What a stream is for; a new purpose gets a new number, so that no two share theirs.
-PURPOSES = {"weights": 1, "loop": 2, "method": 3, "order": 4, "subset": 5}
+PURPOSES = {"weights": 1, "loop": 2, "method": 3, "order": 4, "subset": 5, "masks": 6}
 
 
 def stream(purpose: str, seed: int, *more: int) -> int:

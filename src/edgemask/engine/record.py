@@ -18,6 +18,7 @@ from edgemask.diagnostics import (
 )
 from edgemask.diagnostics.retention import BINS
 from edgemask.engine.files import write_arrays
+from edgemask.engine.job import Job
 from edgemask.engine.rundir import RunDir
 from edgemask.engine.tester import Outcome
 from edgemask.noise import NoisyLabels
@@ -81,16 +82,18 @@ class Recorder:
             return own.detach().float().cpu()
         return torch.from_numpy(trust_from_losses(self.mean_loss().numpy()))
 
-    def write(self, folder: RunDir, outcome: Outcome, trust: Tensor) -> None:
+    def write(self, folder: RunDir, job: Job, outcome: Outcome, trust: Tensor) -> None:
         """Write ``samples.npz`` and, for a head with scores, ``head.npz``."""
         samples: dict[str, NDArray[Any]] = {
-            "index": np.arange(len(self.noise)),
+            "index": job.positions,
             "given": self.noise.noisy,
             "predicted": outcome.predicted,
             "confidence": outcome.confidence.astype(np.float32),
             "trust": trust.numpy().astype(np.float32),
             "mean_loss": self.mean_loss().numpy().astype(np.float32),
         }
+        if job.train.names is not None:
+            samples["name"] = np.array(job.train.names, dtype=np.str_)
         if self.noise.clean is not None:
             samples["clean"] = self.noise.clean
         write_arrays(folder / "samples.npz", samples)

@@ -33,7 +33,7 @@ from edgemask.engine.processes import Processes, has_accelerator
 from edgemask.engine.randomness import seed_everything, stream
 from edgemask.engine.resolve import is_object, resolve
 from edgemask.engine.rundir import RunDir, default_name
-from edgemask.engine.signals import listen
+from edgemask.engine.signals import Interrupted, listen
 from edgemask.errors import EdgeMaskWarning, UserError
 from edgemask.methods import Method, Task
 from edgemask.noise import NoisyLabels
@@ -207,31 +207,46 @@ def _train(
     precision, note = usable_precision(config.train.precision, device)
     events = folder.path if config.log.trackers else None
     processes = Processes(precision=precision, trackers=config.log.trackers, folder=events)
+    together = False
     try:
-        job = build_job(config, objects)
-        _check_noise(folder, job)
-        method = _set_up(config, job, objects, processes)
-        with listen() as stop:
-            trainer = Trainer(config, job, method, processes, folder, observers, stop)
-            state = trainer.checkpoints.load()
-            if state is not None:
-                trainer.restore(state)
-            elif processes.main:
-                folder.write_config(config)
-                job.noise.save(folder / "noise.npz")
-            processes.wait()
-            _start_trackers(config, processes)
-            _announce(trainer, [note] if note else [])
-            trainer.run()
-            summary = finish(trainer)
-        model = method.deployed()
-        for observer in trainer.observers:
-            observer.on_end(summary)
-        # Gloo aborts at exit while wrapped models are alive.
-        del trainer, method
+        model, summary, watching = _run(config, folder, observers, objects, processes, note)
+        together = True
+    except Interrupted:
+        together = True
+        raise
     finally:
-        processes.close()
+        processes.close(together=together)
+    for observer in watching:
+        observer.on_end(summary)
     return model
+
+
+def _run(
+    config: Config,
+    folder: RunDir,
+    observers: Sequence[Observer],
+    objects: Objects,
+    processes: Processes,
+    note: str | None,
+) -> tuple[nn.Module, dict[str, Any], Sequence[Observer]]:
+    """Train to the end. Wrapped models die with this frame: gloo aborts at exit otherwise."""
+    job = build_job(config, objects)
+    _check_noise(folder, job)
+    method = _set_up(config, job, objects, processes)
+    with listen() as stop:
+        trainer = Trainer(config, job, method, processes, folder, observers, stop)
+        state = trainer.checkpoints.load()
+        if state is not None:
+            trainer.restore(state)
+        elif processes.main:
+            folder.write_config(config)
+            job.noise.save(folder / "noise.npz")
+        processes.wait()
+        _start_trackers(config, processes)
+        _announce(trainer, [note] if note else [])
+        trainer.run()
+        summary = finish(trainer)
+    return method.deployed(), summary, trainer.observers
 
 
 def _set_up(config: Config, job: Job, objects: Objects, processes: Processes) -> Method:

@@ -102,6 +102,8 @@ def _plain(dataset: str, loss: str) -> Recipe:
     settings["data.spec"] = Setting(dataset, PAPER)
     settings["loss.name"] = Setting(loss, PAPER)
     settings["method.name"] = Setting("supervised", PAPER)
+    if dataset in ("webvision-mini", "clothing1m"):
+        settings["train.record_every"] = Setting(5, "EdgeMask: a look at all images is dear")
     published = preset_settings(loss, "cifar100" if dataset == "cifar80n-o" else dataset)
     settings["loss.preset"] = Setting(None, _OURS)
     for key, value in published.params.items():

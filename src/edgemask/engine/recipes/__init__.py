@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from edgemask._registry import Registry
-from edgemask.engine.recipes import digits, robust_losses
+from edgemask.engine.recipes import digits, robust_losses, selection
 from edgemask.engine.recipes.base import DEFAULT, Recipe, Setting, explain_config, flatten
 
 __all__ = ["DEFAULT", "RECIPES", "Recipe", "Setting", "explain", "explain_config", "flatten"]
@@ -16,6 +16,7 @@ __all__ = ["DEFAULT", "RECIPES", "Recipe", "Setting", "explain", "explain_config
 _FAMILIES = (
     digits.recipes,
     robust_losses.recipes,
+    selection.recipes,
 )
 
 RECIPES: Registry[Recipe] = Registry(

@@ -10,7 +10,7 @@ from edgemask.engine.config import Config, to_dict
 from edgemask.engine.resolve import resolve
 from edgemask.engine.schema import merge
 
-__all__ = ["DEFAULT", "PAPER", "S6", "Recipe", "Setting", "explain_config", "flatten"]
+__all__ = ["DEFAULT", "PAPER", "S6", "Recipe", "Setting", "explain_config", "flatten", "with_sem"]
 
 S6 = "the paper, Table S6"
 PAPER = "the paper, implementation details"
@@ -98,3 +98,20 @@ def explain_config(config: Config, settings: Mapping[str, Setting]) -> list[tupl
         same = setting is not None and setting.value == value
         rows.append((key, value, setting.source if same and setting is not None else DEFAULT))
     return rows
+
+
+def with_sem(plain: Recipe) -> Recipe:
+    """Return the recipe ``<name>-sem``: the same, with the SEM head as the paper sets it."""
+    return plain.but(
+        name=f"{plain.name}-sem",
+        summary=f"{plain.summary}, with the SEM head",
+        settings={
+            "head.name": Setting("sem", PAPER),
+            "head.options.rho": Setting(0.5, PAPER),
+            "head.options.beta": Setting(0.9, PAPER),
+            "head.options.criterion": Setting("rms", "the paper, Eq. 13"),
+            "head.options.policy": Setting("bernoulli", "the paper, Eq. 16"),
+            "head.options.inference": Setting("dense", "the paper, Algorithm 1"),
+            "head.options.scaling": Setting("none", "the paper, Algorithm 1"),
+        },
+    )

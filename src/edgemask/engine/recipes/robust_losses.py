@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from edgemask.engine.recipes.base import PAPER, S6, Recipe, Setting
+from edgemask.engine.recipes.base import PAPER, S6, Recipe, Setting, with_sem
 from edgemask.losses import preset_settings
 
 __all__ = ["recipes"]
@@ -86,7 +86,7 @@ def recipes() -> Iterator[Recipe]:
     for dataset in _TABLE:
         for loss in _LOSSES:
             plain = _plain(dataset, loss)
-            for recipe in (plain, _with_sem(plain)):
+            for recipe in (plain, with_sem(plain)):
                 yield recipe
                 if loss in _REGULARISED:
                     yield _literal(dataset, recipe)
@@ -113,22 +113,6 @@ def _plain(dataset: str, loss: str) -> Recipe:
         settings["optim.weight_decay"] = Setting(published.weight_decay, published.source)
     summary = f"{loss.upper()} on {dataset}, as in Table S6 of the paper"
     return Recipe(name=f"{dataset}/{loss}", summary=summary, settings=settings)
-
-
-def _with_sem(plain: Recipe) -> Recipe:
-    return plain.but(
-        name=f"{plain.name}-sem",
-        summary=f"{plain.summary}, with the SEM head",
-        settings={
-            "head.name": Setting("sem", PAPER),
-            "head.options.rho": Setting(0.5, PAPER),
-            "head.options.beta": Setting(0.9, PAPER),
-            "head.options.criterion": Setting("rms", "the paper, Eq. 13"),
-            "head.options.policy": Setting("bernoulli", "the paper, Eq. 16"),
-            "head.options.inference": Setting("dense", "the paper, Algorithm 1"),
-            "head.options.scaling": Setting("none", "the paper, Algorithm 1"),
-        },
-    )
 
 
 def _literal(dataset: str, recipe: Recipe) -> Recipe:

@@ -269,6 +269,13 @@ class LogConfig:
     thumbnails: int = 64
     """Pictures of the most doubtful samples that are kept for the report."""
 
+    record: list[str] = field(default_factory=list)
+    """What else is measured as training goes on: ``gradient_error``, ``bounds``, ``criteria``,
+    ``overlap``, ``calibration``. Confidence, memorisation and retention always are."""
+
+    record_steps: int = 8
+    """Steps an epoch that ``record`` looks into, evenly spaced."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Config:

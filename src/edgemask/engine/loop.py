@@ -18,6 +18,7 @@ from edgemask.engine.config import Config
 from edgemask.engine.job import Job
 from edgemask.engine.observer import Observer
 from edgemask.engine.passes import move
+from edgemask.engine.probes import build_probes
 from edgemask.engine.processes import Processes
 from edgemask.engine.randomness import load_rng_state, rng_state, stream
 from edgemask.engine.record import Recorder
@@ -63,6 +64,7 @@ class Trainer:
         self.observers = observers if processes.main else ()
         self.stop = stop
         self.stepper = Stepper(config, method, processes)
+        self.stepper.probes = build_probes(config, method, job.noise)
         self.recorder = Recorder(job.noise, config.train.epochs)
         self.checkpoints = Checkpoints(folder.checkpoints)
         self.tester = Tester(
@@ -209,7 +211,10 @@ class Trainer:
         if last or (self.epoch + 1) % config.eval.every == 0:
             for number, (name, split) in enumerate(self.job.tests.items()):
                 prefix = "test" if not number else f"test.{name}"
-                row |= self.tester(split).metrics(prefix, classes, top5=config.eval.top5)
+                outcome = self.tester(split)
+                row |= outcome.metrics(prefix, classes, top5=config.eval.top5)
+                if "calibration" in config.log.record:
+                    row |= outcome.calibration(prefix)
             if self.job.validation is not None:
                 held = self.tester(self.job.validation, self.job.validation_labels)
                 row |= held.metrics("validation", classes)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from edgemask.engine.config import Config, Options
+from edgemask.engine.probes import check_record
 from edgemask.engine.schedules import SCHEDULES, build_schedule
 from edgemask.engine.schema import build, check_options
 from edgemask.errors import UserError
@@ -33,6 +34,7 @@ def resolve(*layers: Mapping[str, Any]) -> Config:
     """
     config = build(*layers)
     _check_names(config)
+    check_record(config.log)
     return dataclasses.replace(
         config,
         data=dataclasses.replace(config.data, options=_data_options(config)),

@@ -14,6 +14,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from edgemask.data import Batch
 from edgemask.engine.config import Config
 from edgemask.engine.optim import build_optimiser, l1_term, loss_optimiser, set_rate
+from edgemask.engine.probes import Probes, watching
 from edgemask.engine.processes import Processes
 from edgemask.engine.schedules import build_schedule
 from edgemask.errors import UserError
@@ -56,6 +57,7 @@ class Stepper:
         self.config = config
         self.method = method
         self.processes = processes
+        self.probes: Probes | None = None
         self.rate = config.optim.lr
         self.schedule = build_schedule(config.optim.schedule, config.train.epochs)
         criterion = method.task.criterion
@@ -135,10 +137,13 @@ class Stepper:
         results: list[Step] = []
         for number, batch in enumerate(batches):
             last = number == len(batches) - 1
+            probes = self.probes if not number else None
             with ExitStack() as stack:
                 if not last:
                     stack.enter_context(accelerator.no_sync(self.module))
+                look = stack.enter_context(watching(probes, clock))
                 loss, logs = self.module(lambda batch=batch: self._forward(phase, batch, clock))
+                logs |= look(batch[first])
                 value = float(loss.detach())
                 if not math.isfinite(value):
                     raise LossError(

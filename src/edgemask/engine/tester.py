@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from edgemask.data import Batch, DataBundle, Split
+from edgemask.diagnostics import calibration
 from edgemask.engine.metrics import accuracies
 from edgemask.engine.passes import over_samples
 from edgemask.engine.processes import Processes
@@ -39,6 +40,12 @@ class Outcome:
     top5: NDArray[np.bool_]
     """Whether the label is among the five likeliest classes."""
 
+    certainty: NDArray[np.float32]
+    """The probability of the likeliest class."""
+
+    squares: NDArray[np.float32]
+    """The squared distance of the probabilities from the label's one-hot row."""
+
     def metrics(self, prefix: str, num_classes: int, *, top5: bool = False) -> dict[str, Any]:
         """Return accuracies under flat keys."""
         accuracy, balanced, _ = accuracies(self.predicted, self.labels, num_classes)
@@ -46,6 +53,12 @@ class Outcome:
         if top5:
             result[f"{prefix}/top5"] = float(self.top5.mean())
         return result
+
+    def calibration(self, prefix: str) -> dict[str, float]:
+        """Return how well the probabilities fit, under flat keys."""
+        right = self.predicted == self.labels
+        values = calibration(self.certainty, right, loss=self.loss, squares=self.squares)
+        return {f"{prefix}/{name}": value for name, value in values.items()}
 
     def per_class(self, num_classes: int) -> list[float | None]:
         """Return the accuracy of each class, None for one without samples."""
@@ -93,16 +106,21 @@ class Tester:
             loss=rows["loss"].numpy(),
             labels=given.numpy(),
             top5=rows["top5"].numpy(),
+            certainty=rows["certainty"].numpy(),
+            squares=rows["squares"].numpy(),
         )
 
     def _judge(self, batch: Batch) -> dict[str, Tensor]:
         (x,), target = batch.views, batch.target
         logs = F.log_softmax(self.predict(x).float(), dim=1)
         own = logs.gather(1, target[:, None]).squeeze(1)
+        chances = logs.exp()
         top = logs.topk(min(5, logs.shape[1]), dim=1).indices
         return {
             "predicted": logs.argmax(1),
             "confidence": own.exp(),
             "loss": -own,
             "top5": (top == target[:, None]).any(1),
+            "certainty": chances.amax(1),
+            "squares": chances.square().sum(1) - 2 * own.exp() + 1,
         }

@@ -1,0 +1,283 @@
+"""Looking into a training step without touching it: what ``log.record`` switches on.
+
+A probe sees the step's own forward pass (features, logits, mask) before ``backward``; it draws
+from no generator of the run and writes nothing, so a run with probes ends as one without.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from edgemask._registry import Registry
+from edgemask.data import Batch
+from edgemask.diagnostics import (
+    block_parameters,
+    cdr_overlap,
+    criteria_statistics,
+    gradient_bounds,
+    gradient_error,
+    masking_bounds,
+)
+from edgemask.engine.config import Config, LogConfig
+from edgemask.errors import UserError
+from edgemask.heads import find_classifier
+from edgemask.methods import Clock, Method
+from edgemask.methods.supervised import Supervised
+from edgemask.noise import NoisyLabels
+
+__all__ = ["PROBES", "Probes", "build_probes", "check_record", "watching"]
+
+_ALWAYS = ("confidence", "memorisation", "retention")
+_AT_TEST = ("calibration",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sight:
+    """What a probe sees of a step."""
+
+    features: Tensor
+    """What the head read, with its graph, ``(B, d)``."""
+
+    logits: Tensor
+    """What it made of it, ``(B, C)``."""
+
+    given: Tensor
+    """The labels trained on."""
+
+    clean: Tensor
+    """The true labels; the given ones where they are not known."""
+
+    index: Tensor
+    """Where the samples stand in the training set."""
+
+    net: nn.Module
+    """The network."""
+
+    head: nn.Module
+    """Its classifier."""
+
+    criterion: Callable[[Tensor, Tensor], Tensor] | None
+    """The loss, or None for cross entropy."""
+
+    rate: float
+    """The share of wrong labels."""
+
+    generator: torch.Generator
+    """Random numbers of the probes' own."""
+
+    @property
+    def mask(self) -> Tensor:
+        """The mask of the step; ones for a head without."""
+        mask = getattr(self.head, "last_mask", None)
+        weight: Any = self.head.weight
+        return torch.ones_like(weight) if mask is None else mask
+
+
+def _gradient_error(sight: Sight) -> dict[str, float]:
+    """Gradient error D_f at the last convolutional block, its relative size, and the cosine."""
+    found = gradient_error(
+        sight.logits,
+        sight.given,
+        sight.clean,
+        block_parameters(sight.net),
+        criterion=sight.criterion,
+    )
+    return {
+        "gradient_error": found.error,
+        "gradient_error_relative": found.relative,
+        "gradient_cosine": found.cosine,
+    }
+
+
+def _bounds(sight: Sight) -> dict[str, float]:
+    """The bounds of Propositions 1 and 2 for the step's mask."""
+    head: Any = sight.head
+    weight, mask = head.weight.detach(), sight.mask
+    values = masking_bounds(sight.features.detach(), weight, mask, head.bias)
+    return values | gradient_bounds(
+        sight.features,
+        weight,
+        mask,
+        sight.given,
+        sight.clean,
+        block_parameters(sight.net),
+        generator=sight.generator,
+    )
+
+
+def _criteria(sight: Sight) -> dict[str, float]:
+    """Dynamic range of each criterion, and its rank correlation with the true damage."""
+    head: Any = sight.head
+    return criteria_statistics(sight.features, head.weight, head.bias, sight.given)
+
+
+def _overlap(sight: Sight) -> dict[str, float]:
+    """How many of the kept edges CDR would call critical."""
+    head: Any = sight.head
+    return cdr_overlap(
+        sight.features.detach(), head.weight, head.bias, sight.given, sight.mask, tau=sight.rate
+    )
+
+
+Probe = Callable[[Sight], dict[str, float]]
+PROBES: Registry[Probe] = Registry(
+    "probe",
+    {
+        "gradient_error": _gradient_error,
+        "bounds": _bounds,
+        "criteria": _criteria,
+        "overlap": _overlap,
+    },
+)
+_NEED_TRUTH = frozenset({"gradient_error", "bounds"})
+_NEED_BLOCK = frozenset({"gradient_error", "bounds"})
+_NEED_LINEAR = frozenset({"bounds", "criteria", "overlap"})
+
+
+def check_record(log: LogConfig) -> None:
+    """Refuse names that ``log.record`` does not know."""
+    known = (*PROBES, *_AT_TEST, *_ALWAYS)
+    for name in log.record:
+        if name not in known:
+            raise UserError(f"wrong config: log.record: {name!r} is not one of {', '.join(known)}")
+    if log.record_steps < 1:
+        raise UserError(f"wrong config: log.record_steps must be at least 1: {log.record_steps}")
+
+
+class Probes:
+    """The probes of a run.
+
+    Args:
+        names: Which ones.
+        method: The method, set up.
+        noise: Given and true labels of the training samples.
+        steps: Steps an epoch that are looked into.
+        cross_entropy: Whether the loss is plain cross entropy.
+    """
+
+    def __init__(
+        self,
+        names: list[str],
+        method: Method,
+        noise: NoisyLabels,
+        *,
+        steps: int,
+        cross_entropy: bool,
+    ):
+        self.names = names
+        self.method = method
+        self.steps = steps
+        self.cross_entropy = cross_entropy
+        self.net = method.nets[method.networks[0]]
+        self.head = _classifier(self.net)
+        truth = noise.noisy if noise.clean is None else noise.clean
+        self.clean = torch.from_numpy(truth.copy())
+        self.rate = noise.rate if noise.rate is not None else noise.realised_rate or 0.0
+
+    def due(self, clock: Clock) -> bool:
+        """Whether a step is one of those that are looked into."""
+        every = max(1, clock.steps // self.steps)
+        return clock.step % every == 0 and clock.step // every < self.steps
+
+    def look(
+        self, captured: tuple[Tensor, Tensor] | None, batch: Batch, clock: Clock
+    ) -> dict[str, float]:
+        """Return what the probes see of a step."""
+        if captured is None or len(captured[1]) != len(batch.index):
+            return {}
+        features, logits = captured
+        sight = Sight(
+            features=features,
+            logits=logits,
+            given=batch.target,
+            clean=self.clean[batch.index.cpu()].to(batch.target.device),
+            index=batch.index,
+            net=self.net,
+            head=self.head,
+            criterion=None if self.cross_entropy else self._criterion(batch.index),
+            rate=self.rate,
+            # the same numbers whether or not the run was taken up in between
+            generator=torch.Generator().manual_seed(clock.epoch * clock.steps + clock.step),
+        )
+        values: dict[str, float] = {}
+        with torch.enable_grad():
+            for name in self.names:
+                values |= PROBES[name](sight)
+        return values
+
+    def _criterion(self, index: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
+        """Return the loss as a function of labels; what it remembers stays as it is."""
+
+        def loss(logits: Tensor, target: Tensor) -> Tensor:
+            value: Tensor = copy.deepcopy(self.method.task.criterion)(logits, target, index)
+            return value
+
+        return loss
+
+
+@contextmanager
+def watching(
+    probes: Probes | None, clock: Clock
+) -> Iterator[Callable[[Batch], Mapping[str, float]]]:
+    """Catch the head's first training pass inside the block; yields what tells of it."""
+    if probes is None or not probes.due(clock):
+        yield lambda _: {}
+        return
+    captured: list[tuple[Tensor, Tensor]] = []
+
+    def catch(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        if not captured and output.requires_grad:
+            captured.append((inputs[0], output))
+
+    handle = probes.head.register_forward_hook(catch)
+    try:
+        yield lambda batch: probes.look(captured[0] if captured else None, batch, clock)
+    finally:
+        handle.remove()
+
+
+def build_probes(config: Config, method: Method, noise: NoisyLabels) -> Probes | None:
+    """Make the probes that a config asks for, or None; say so where they cannot be had."""
+    names = [name for name in dict.fromkeys(config.log.record) if name in PROBES]
+    if not names:
+        return None
+    plain = isinstance(method, Supervised) and not (
+        method.mixup or method.label_smoothing or method.sam
+    )
+    if not plain:
+        raise UserError(
+            f"log.record: {', '.join(names)} needs one network, one view and hard labels (method "
+            f"supervised without mix-up, smoothing and SAM, or one built on it), not "
+            f"{config.method.name!r}"
+        )
+    probes = Probes(
+        names,
+        method,
+        noise,
+        steps=config.log.record_steps,
+        cross_entropy=config.loss.name == "ce",
+    )
+    missing = [name for name in names if name in _NEED_TRUTH and noise.clean is None]
+    if missing:
+        raise UserError(f"log.record: {missing[0]} needs true labels, which this data has not")
+    for name in names:
+        if name in _NEED_BLOCK and getattr(probes.net, "last_block", None) is None:
+            raise UserError(
+                f"log.record: {name} needs a model that names its last convolutional block, not "
+                f"{config.model.name!r}"
+            )
+        if name in _NEED_LINEAR and not isinstance(getattr(probes.head, "weight", None), Tensor):
+            raise UserError(f"log.record: {name} needs a linear head, not {config.head.name!r}")
+    return probes
+
+
+def _classifier(net: nn.Module) -> nn.Module:
+    head = getattr(net, "head", None)
+    return head if isinstance(head, nn.Module) else net.get_submodule(find_classifier(net))

@@ -209,7 +209,61 @@ def recipe_table() -> str:
     return table(header, rows)
 
 
+def config_table() -> str:
+    """Every key of a config in a line: its default and its meaning."""
+    from edgemask.engine import Config, json_schema
+    from edgemask.engine.config import to_dict
+
+    schema = json_schema()
+
+    def rows(own: dict[str, object], values: dict[str, object], prefix: str) -> list[list[str]]:
+        found = []
+        for name, entry in own["properties"].items():
+            if "$ref" in entry:
+                inner = schema["$defs"][entry["$ref"].rsplit("/", 1)[1]]
+                found += rows(inner, values[name], f"{prefix}{name}.")
+            else:
+                meaning = plain(" ".join(entry["description"].split()))
+                found.append([f"`{prefix}{name}`", f"`{values[name]}`", meaning])
+        return found
+
+    return table(["key", "default", "meaning"], rows(schema, to_dict(Config()), ""))
+
+
+def schedule_table() -> str:
+    """Every learning-rate schedule in a line."""
+    from edgemask.engine.schedules import SCHEDULES
+
+    rows = []
+    for name, summary in SCHEDULES.summaries().items():
+        parameters = inspect.signature(SCHEDULES[name]).parameters.values()
+        options = [
+            f"`{p.name}`" if p.default is p.empty else f"`{p.name}={p.default}`"
+            for p in parameters
+            if p.name != "epochs"
+        ]
+        rows.append([f"`{name}`", plain(summary).rstrip("."), ", ".join(options)])
+    return table(["name", "schedule", "options"], rows)
+
+
+def training_recipe_table() -> str:
+    """The training recipes by dataset."""
+    from edgemask.engine import RECIPES
+
+    names: dict[str, list[str]] = {}
+    for name in RECIPES:
+        dataset, _, rest = name.partition("/")
+        names.setdefault(dataset, []).append(rest)
+    rows = [
+        [f"`{dataset}/`", ", ".join(f"`{rest}`" for rest in own)] for dataset, own in names.items()
+    ]
+    return table(["dataset", "recipes"], rows)
+
+
 GENERATORS: dict[str, Callable[[], str]] = {
+    "config": config_table,
+    "schedules": schedule_table,
+    "training-recipes": training_recipe_table,
     "datasets": dataset_table,
     "recipes": recipe_table,
     "loss-table": loss_table,

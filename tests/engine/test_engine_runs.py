@@ -349,19 +349,22 @@ def test_a_log_that_is_not_finite_becomes_null(tiny, tmp_path):
     assert run.history[0]["train/odd"] is None
 
 
-def test_tensorboard_and_unknown_trackers(tiny, tmp_path):
+def test_tensorboard_and_unknown_trackers(tiny, tmp_path, monkeypatch):
     run = train(
         tiny({"log": {"trackers": ["tensorboard"]}, "train": {"epochs": 1}}), out=tmp_path / "a"
     )
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    events = EventAccumulator(str(run.path / "events"))
+    events = EventAccumulator(str(run.path / "events" / "edgemask"))
     events.Reload()
     (point,) = events.Scalars("test/accuracy")
     assert point.value == pytest.approx(run.history[0]["test/accuracy"], rel=1e-6)
     with pytest.raises(UserError, match=r"log\.trackers"):
         train(tiny({"log": {"trackers": ["tensorbored"]}}), out=tmp_path / "b")
     assert not (tmp_path / "b" / "config.yaml").exists()
+    monkeypatch.setattr("accelerate.tracking.get_available_trackers", list)
+    with pytest.raises(UserError, match="'wandb' is not installed"):
+        train(tiny({"log": {"trackers": ["wandb"]}}), out=tmp_path / "c")
 
 
 @pytest.mark.parametrize("kind", ["npz", "imagefolder"])

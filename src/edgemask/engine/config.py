@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
@@ -26,6 +27,7 @@ __all__ = [
     "ScheduleConfig",
     "TrainConfig",
     "config_hash",
+    "flatten",
     "to_dict",
 ]
 
@@ -333,6 +335,22 @@ _NOT_IDENTITY = (
 def to_dict(config: Config) -> dict[str, Any]:
     """Return the config as nested plain values."""
     return dataclasses.asdict(config)
+
+
+def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Turn nested mappings into dotted keys.
+
+    Example:
+        >>> flatten({"a": {"b": 1}, "c": 2})
+        {'a.b': 1, 'c': 2}
+    """
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            flat |= flatten(value, f"{prefix}{key}.")
+        else:
+            flat[prefix + key] = value
+    return flat
 
 
 def identity(config: Config) -> dict[str, Any]:

@@ -36,7 +36,7 @@ class Processes:
     Args:
         precision: ``fp32``, ``bf16`` or ``fp16``.
         trackers: Names of Accelerate trackers.
-        folder: Where trackers write.
+        folder: The run's folder; trackers that write files do so below ``events/``.
     """
 
     def __init__(
@@ -44,9 +44,15 @@ class Processes:
     ):
         accelerate = _accelerate()
         known = {str(kind.value) for kind in accelerate.utils.LoggerType} - {"all"}
+        available = {str(kind) for kind in accelerate.tracking.get_available_trackers()}
         for name in trackers or ():
             if name not in known:
                 raise UserError(f"log.trackers: {unknown_name('tracker', name, known)}")
+            if name not in available:
+                raise UserError(
+                    f"log.trackers: the package behind {name!r} is not installed; install it, or "
+                    "leave the tracker out"
+                )
         # Accelerate remembers the precision of the last run in this process and refuses another.
         accelerate.state.AcceleratorState._reset_state()
         handlers = [
@@ -59,7 +65,7 @@ class Processes:
             cpu=not has_accelerator(),
             mixed_precision="no" if precision == "fp32" else precision,
             log_with=trackers or None,
-            project_dir=str(folder) if folder is not None else None,
+            project_dir=str(folder / "events") if folder is not None else None,
             kwargs_handlers=handlers,
         )
         self.count: int = self.accelerator.num_processes
@@ -82,6 +88,20 @@ class Processes:
     def main(self) -> bool:
         """Whether this process writes the files."""
         return self.rank == 0
+
+    def start_trackers(self, name: str, settings: dict[str, Any]) -> None:
+        """Open the trackers.
+
+        Args:
+            name: What to call the run, for services that keep many.
+            settings: Its settings by dotted key.
+        """
+        plain = {
+            key: value if isinstance(value, bool | int | float) else str(value)
+            for key, value in settings.items()
+        }
+        extra = {"wandb": {"name": name}, "trackio": {"name": name}, "mlflow": {"run_name": name}}
+        self.accelerator.init_trackers("edgemask", config=plain, init_kwargs=extra)
 
     def total(self, values: Tensor) -> Tensor:
         """Sum a tensor over all processes; the result is where the argument was."""

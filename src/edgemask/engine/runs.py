@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from edgemask.engine.config import Config, to_dict
+from edgemask.engine.config import Config, flatten, to_dict
 from edgemask.engine.files import read_json
 from edgemask.engine.finish import finish
 from edgemask.engine.job import (
@@ -242,7 +242,7 @@ def _run(
             folder.write_config(config)
             job.noise.save(folder / "noise.npz")
         processes.wait()
-        _start_trackers(config, processes)
+        _start_trackers(config, processes, folder.path.name)
         _announce(trainer, [note] if note else [])
         trainer.run()
         summary = finish(trainer)
@@ -318,11 +318,11 @@ def _check_noise(folder: RunDir, job: Job) -> None:
             )
 
 
-def _start_trackers(config: Config, processes: Processes) -> None:
+def _start_trackers(config: Config, processes: Processes, name: str) -> None:
     if not config.log.trackers:
         return
     try:
-        processes.accelerator.init_trackers("events")
+        processes.start_trackers(name, flatten(to_dict(config)))
     except Exception as error:  # noqa: BLE001 - trackers are foreign and raise all sorts
         warnings.warn(
             f"no tracker is running ({type(error).__name__}: {error}); metrics.jsonl is written "

@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from edgemask._registry import Registry
+from edgemask.engine.config import flatten
 from edgemask.engine.recipes import digits, robust_losses, selection
-from edgemask.engine.recipes.base import DEFAULT, Recipe, Setting, explain_config, flatten
+from edgemask.engine.recipes.base import DEFAULT, Recipe, Setting, explain_config
 
 __all__ = ["DEFAULT", "RECIPES", "Recipe", "Setting", "explain", "explain_config", "flatten"]
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from edgemask.engine.config import Config, to_dict
+from edgemask.engine.config import Config, flatten, to_dict
 from edgemask.engine.resolve import resolve
 from edgemask.engine.schema import merge
 
-__all__ = ["DEFAULT", "PAPER", "S6", "Recipe", "Setting", "explain_config", "flatten", "with_sem"]
+__all__ = ["DEFAULT", "PAPER", "S6", "Recipe", "Setting", "explain_config", "with_sem"]
 
 S6 = "the paper, Table S6"
 PAPER = "the paper, implementation details"
@@ -72,22 +72,6 @@ class Recipe:
         """Return a recipe that differs in some settings."""
         joined = {**self.settings, **settings}
         return Recipe(name=name, summary=summary or self.summary, settings=joined)
-
-
-def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Turn nested mappings into dotted keys.
-
-    Example:
-        >>> flatten({"a": {"b": 1}, "c": 2})
-        {'a.b': 1, 'c': 2}
-    """
-    flat: dict[str, Any] = {}
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            flat |= flatten(value, f"{prefix}{key}.")
-        else:
-            flat[prefix + key] = value
-    return flat
 
 
 def explain_config(config: Config, settings: Mapping[str, Setting]) -> list[tuple[str, Any, str]]:

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from edgemask.engine.config import Config, Options
+from edgemask.engine.config import Config, LossConfig, Options
 from edgemask.engine.probes import check_record
 from edgemask.engine.schedules import SCHEDULES, build_schedule
 from edgemask.engine.schema import build, check_options
@@ -32,7 +32,7 @@ def resolve(*layers: Mapping[str, Any]) -> Config:
         >>> resolve({"head": {"name": "sem"}}).head.options["rho"]
         0.5
     """
-    config = build(*layers)
+    config = _with_own_loss(build(*layers))
     _check_names(config)
     check_record(config.log)
     return dataclasses.replace(
@@ -72,6 +72,23 @@ def _named(registry: Mapping[str, Any], name: str, path: str) -> Any:
         return registry[name]
     except UserError as error:
         raise UserError(f"wrong config: {path}: {error}") from None
+
+
+def _with_own_loss(config: Config) -> Config:
+    """Put in the loss that a method stands on, where the config names none of its own."""
+    from edgemask.methods import METHODS
+
+    if is_object(config.method.name):
+        return config
+    own = _named(METHODS, config.method.name, "method.name").loss
+    if own is None or config.loss.name == own:
+        return config
+    if config.loss.name != LossConfig().name:
+        raise UserError(
+            f"wrong config: loss.name: the method {config.method.name!r} stands on the loss "
+            f"{own!r}, got {config.loss.name!r}; leave loss.name out, or take another method"
+        )
+    return dataclasses.replace(config, loss=dataclasses.replace(config.loss, name=own))
 
 
 def _head_options(config: Config) -> Options:

@@ -114,6 +114,9 @@ class Stepper:
             results = self._gradients(phase, batches, clock)
             if before is not None:
                 self._ascend(phase, batches, clock, learners, before)
+        for optimiser in active.values():
+            self.processes.accelerator.unscale_gradients(optimiser)
+        self.method.after_backward(phase, clock)
         self._move(active)
         self.method.after_step(phase, clock)
         return results
@@ -200,11 +203,10 @@ class Stepper:
                 p.copy_(value)
 
     def _move(self, active: Mapping[str, Any]) -> None:
-        accelerator = self.processes.accelerator
         for name, optimiser in active.items():
             if self.config.optim.clip is not None:
                 nets = (self.method.nets[net] for net in self.groups[name])
-                accelerator.clip_grad_norm_(_parameters(nets), self.config.optim.clip)
+                nn.utils.clip_grad_norm_(_parameters(nets), self.config.optim.clip)
             optimiser.step()
         if self.loss_optimiser is not None:
             self.loss_optimiser.step()

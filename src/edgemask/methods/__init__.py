@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 from edgemask._registry import Registry
-from edgemask.methods.base import Clock, Feed, Method, Phase, Role, Scorer, Step, Task
+from edgemask.methods.base import Clock, Ensemble, Feed, Method, Phase, Role, Scorer, Step, Task
 from edgemask.methods.ca2c import CA2C
+from edgemask.methods.cdr import CDR
 from edgemask.methods.coteaching import CoTeaching
+from edgemask.methods.dividemix import DivideMix
+from edgemask.methods.elr import ELR
 from edgemask.methods.jocor import JoCoR
 from edgemask.methods.josnc import JoSNC
 from edgemask.methods.josrc import JoSRC
+from edgemask.methods.sop import SOP
 from edgemask.methods.supervised import Supervised
+from edgemask.methods.unicon import UNICON
 
 __all__ = [
     "CA2C",
+    "CDR",
+    "ELR",
     "METHODS",
+    "SOP",
+    "UNICON",
     "Clock",
     "CoTeaching",
+    "DivideMix",
+    "Ensemble",
     "Feed",
     "JoCoR",
     "JoSNC",
@@ -33,10 +44,15 @@ METHODS: Registry[type[Method]] = Registry(
     "method",
     {
         "supervised": Supervised,
+        "cdr": CDR,
+        "elr": ELR,
+        "sop": SOP,
         "coteaching": CoTeaching,
         "jocor": JoCoR,
         "ca2c": CA2C,
         "josrc": JoSRC,
         "josnc": JoSNC,
+        "dividemix": DivideMix,
+        "unicon": UNICON,
     },
 )

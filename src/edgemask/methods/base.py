@@ -8,8 +8,8 @@ A :class:`Method` says *what* is done; the loop of :mod:`edgemask.engine` does i
    calls :meth:`~Method.begin` (which may score the whole training set) and runs the
    :class:`~edgemask.methods.phase.Phase` that comes back;
 3. for each optimiser step calls :meth:`~Method.step` inside ``one_step`` over the networks that
-   learn, so that a masking head scores and draws once, then steps, then calls
-   :meth:`~Method.after_step`;
+   learn, so that a masking head scores and draws once, then calls
+   :meth:`~Method.after_backward`, steps, and calls :meth:`~Method.after_step`;
 4. calls :meth:`~Method.end_epoch`, evaluates :meth:`~Method.predict`, and stores
    :meth:`~Method.state_dict`.
 
@@ -154,6 +154,9 @@ class Method:
     uses_criterion: ClassVar[bool] = True
     """Whether the loss of the config has a say; a method with losses of its own sets False."""
 
+    loss: ClassVar[str | None] = None
+    """The loss that the method stands on, by name, where that is part of it (ELR, SOP)."""
+
     projector: Mapping[str, Any] | None = None
     """Options of a projector that each network gets beside its head (``net.project``), or None."""
 
@@ -202,6 +205,9 @@ class Method:
         must not count on being called once a step: use :meth:`after_step` for that.
         """
         raise NotImplementedError
+
+    def after_backward(self, phase: Phase, clock: Clock) -> None:
+        """Change gradients in place before they are clipped and the optimisers move."""
 
     def after_step(self, phase: Phase, clock: Clock) -> None:
         """Act after the optimisers have moved: momentum copies, queues."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from edgemask.errors import UserError
 from edgemask.methods.base import Clock, Feed, Method, Phase, Step
+from edgemask.methods.parts.mixing import draw_pairs, draw_share, mix
 
 if TYPE_CHECKING:
     from edgemask.data import Batch
@@ -70,9 +70,10 @@ class Supervised(Method):
         index, (x,), target = batch["train"]
         if not self.mixup:
             return Step(self._loss(self.logits("net", x), target, index))
-        share, pairs = self._draw(len(target))
-        pairs = pairs.to(target.device)
-        logits = self.logits("net", _mix(x, x[pairs], share))
+        generator = self.task.generator
+        share = draw_share(self.mixup, generator)
+        pairs = draw_pairs(len(target), generator, target.device)
+        logits = self.logits("net", mix(x, x[pairs], share))
         here = self._loss(logits, target, index)
         there = self._loss(logits, target[pairs], index[pairs])
         return Step(share * here + (1 - share) * there)
@@ -84,21 +85,3 @@ class Supervised(Method):
             target = (1 - rate) * hard + rate / self.task.num_classes
         loss: Tensor = self.task.criterion(logits, target, index)
         return loss
-
-    def _draw(self, size: int) -> tuple[float, Tensor]:
-        """Draw the share of the first partner and the pairing, from the method's own generator."""
-        generator = self.task.generator
-        # Beta(a, a) as a ratio of Gamma draws: torch's Beta takes no generator.
-        alpha = torch.full((2,), self.mixup, dtype=torch.float64)
-        gamma = torch._standard_gamma(alpha, generator=generator)
-        share = float(gamma[0] / gamma.sum()) if gamma.sum() > 0 else 1.0
-        return share, torch.randperm(size, generator=generator)
-
-
-def _mix(first: Tensor, second: Tensor, share: float) -> Tensor:
-    if not first.is_floating_point():
-        raise UserError(
-            f"mix-up needs inputs of a floating-point type, got {first.dtype}; "
-            "set method.options.mixup to 0 for data such as token ids"
-        )
-    return share * first + (1 - share) * second

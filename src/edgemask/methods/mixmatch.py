@@ -1,0 +1,273 @@
+"""What DivideMix and UNICON share: two networks in turn, a divided training set, MixMatch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from edgemask.methods.base import Clock, Feed, Method, Phase, Role, Step, Task
+from edgemask.methods.parts.checks import above_zero, at_least
+from edgemask.methods.parts.guesses import co_guess, refine_labels, sharpen
+from edgemask.methods.parts.mixing import mix_rows
+from edgemask.methods.parts.priors import prior_penalty
+from edgemask.methods.parts.ramps import linear_ramp
+from edgemask.methods.parts.rates import warmup_epochs
+from edgemask.methods.parts.tables import SampleTable
+from edgemask.methods.parts.terms import negative_entropy
+
+if TYPE_CHECKING:
+    from edgemask.data import Batch
+
+__all__ = ["MixMatch"]
+
+_APART, _UNLABELLED, _LABELLED = 0, 1, 2
+_STEP: tuple[Role, ...] = ("pseudo", "pseudo", "pseudo", "pseudo", "peer", "peer", "main")
+
+
+class MixMatch(Method):
+    """Two networks that divide the training set and learn from both parts, one after the other.
+
+    After a warm-up on all given labels, each epoch and each network: :meth:`divide` says which
+    labels to keep and how far to trust them; the network then learns from the labelled part and
+    from the unlabelled one, whose labels are thrown away. A step guesses labels from the first two
+    views (no gradient), and mixes and learns from the last two:
+
+    - labelled: ``t = sharpen(w onehot(y) + (1 - w) p)``, p the network's own mean over two views;
+    - unlabelled: ``t = sharpen(mean of both networks over two views)``;
+    - mix-up of all rows with ``lam' = max(lam, 1 - lam)``;
+    - ``L = CE(labelled rows) + lambda_u ramp MSE(unlabelled rows) + prior penalty + more_terms``.
+
+    With ``unlabelled_loss`` off only the labelled rows go through the network, and unlabelled
+    samples appear as partners in the mix alone.
+
+    A subclass writes :meth:`divide`. A selection of less than a batch is filled up with the labels
+    that are trusted most, so that an epoch always has a step; an unlabelled set may be empty.
+    """
+
+    networks = ("first", "second")
+    uses_criterion = False
+    roles: ClassVar[Mapping[str, tuple[Role, ...]]] = {
+        "warmup/first": ("main",),
+        "warmup/second": ("main",),
+        "train/first": _STEP,
+        "train/second": _STEP,
+    }
+    views: ClassVar[tuple[str, ...]] = ("weak", "weak")
+    """Four views, or two that serve for both: two to guess from, two to mix and learn from."""
+
+    drop_last: ClassVar[bool] = False
+    """Whether incomplete last batches of the two parts are left out."""
+
+    published_warmup: ClassVar[tuple[int, int]]
+    """Epochs of warm-up and of the whole run, as published."""
+
+    def __init__(
+        self,
+        *,
+        warmup: int | None,
+        entropy_penalty: bool | None,
+        temperature: float,
+        alpha: float,
+        lambda_u: float,
+        ramp: float,
+        unlabelled_loss: bool,
+        subset: int | None,
+    ):
+        name = type(self).__name__.lower()
+        above_zero(name, temperature=temperature)
+        at_least(name, 0, alpha=alpha, lambda_u=lambda_u, ramp=ramp)
+        at_least(name, 1, subset=subset)
+        self.warmup = warmup
+        self.entropy_penalty = entropy_penalty
+        self.temperature = temperature
+        self.alpha = alpha
+        self.lambda_u = lambda_u
+        self.ramp = ramp
+        self.unlabelled_loss = unlabelled_loss
+        self.subset = subset
+
+    def setup(self, task: Task, nets: dict[str, nn.Module]) -> None:
+        """Make the tables: the part each sample is in and the trust in its label, by network."""
+        super().setup(task, nets)
+        self.warm_epochs = warmup_epochs(
+            type(self).__name__.lower(), self.warmup, task.epochs, self.published_warmup
+        )
+        size, device = task.num_samples, task.device
+        self.parts: dict[str, SampleTable] = {}
+        self.weights: dict[str, SampleTable] = {}
+        self.trusts: dict[str, SampleTable] = {}
+        for name in self.networks:
+            self.parts[name] = SampleTable(size, dtype=torch.int8, device=device)
+            self.weights[name] = SampleTable(size, fill=1.0, device=device)
+            self.trusts[name] = SampleTable(size, fill=torch.nan, device=device)
+            self.remember(f"parts/{name}", self.parts[name])
+            self.remember(f"weights/{name}", self.weights[name])
+            self.remember(f"trust/{name}", self.trusts[name])
+
+    def warms_up(self, epoch: int) -> bool:
+        """Whether an epoch is plain training on all labels."""
+        return epoch < self.warm_epochs
+
+    def phases(self, epoch: int) -> Sequence[str]:
+        """Train one network, then the other."""
+        kind = "warmup" if self.warms_up(epoch) else "train"
+        return tuple(f"{kind}/{name}" for name in self.networks)
+
+    def begin(self, phase: str, epoch: int) -> Phase:
+        """Divide the training set where the epoch asks for it, and feed the network its parts."""
+        kind, name = phase.split("/")
+        peers = tuple(other for other in self.networks if other != name)
+        if kind == "warmup":
+            feeds = {"train": self._everything(name, epoch)}
+        else:
+            if kind == "train":
+                self.divide(name, epoch)
+            feeds = self._feeds(name)
+        role = "warmup" if kind == "warmup" else "train"
+        return Phase(name=f"{role}/{name}", train=(name,), frozen=peers, feeds=feeds)
+
+    def divide(self, name: str, epoch: int) -> None:
+        """Score the samples and call :meth:`keep` for the network that is about to learn."""
+        raise NotImplementedError
+
+    def drawn(self, name: str, epoch: int, size: int | None = None) -> Tensor | None:
+        """Return the samples that a network works with in an epoch; None means all of them.
+
+        With the option ``subset`` it is a fresh class-balanced sample for each network.
+        """
+        from edgemask.data import BalancedSubset
+
+        size = size or self.subset
+        if self.subset is None or size is None or size >= self.task.num_samples:
+            return None
+        labels = self.task.labels.cpu().numpy()
+        positions = BalancedSubset(labels, size, seed=self.networks.index(name))(epoch)
+        return torch.from_numpy(positions).to(self.task.device)
+
+    def keep(self, name: str, labelled: Tensor, weights: Tensor, drawn: Tensor | None) -> None:
+        """Take down how the samples are divided for a network.
+
+        Args:
+            name: The network that learns from it.
+            labelled: Whether a sample keeps its label, ``(N,)``.
+            weights: Trust in the labels, for refinement, ``(N,)``.
+            drawn: The samples that take part; None means all.
+        """
+        everyone = torch.arange(self.task.num_samples, device=self.task.device)
+        chosen = everyone if drawn is None else drawn
+        labelled = _filled(labelled[chosen], weights[chosen], self.task.batch_size)
+        self.parts[name].write(everyone, torch.full_like(everyone, _APART))
+        self.parts[name].write(chosen, torch.where(labelled, _LABELLED, _UNLABELLED))
+        self.weights[name].write(chosen, weights[chosen])
+
+    def unlabelled_batch(self, labelled: int, unlabelled: int) -> int:
+        """Return the samples of the unlabelled feed in a step: as many as labelled ones."""
+        del labelled, unlabelled
+        return self.task.batch_size
+
+    def _everything(self, name: str, epoch: int) -> Feed:
+        """Feed the warm-up: twice the batch (and twice the subset), as published."""
+        indices = self.drawn(name, epoch, 2 * self.subset if self.subset else None)
+        return Feed(indices=indices, batch_size=2 * self.task.batch_size)
+
+    def _feeds(self, name: str) -> dict[str, Feed]:
+        parts = self.parts[name].values
+        labelled = (parts == _LABELLED).nonzero().flatten()
+        unlabelled = (parts == _UNLABELLED).nonzero().flatten()
+        if len(unlabelled) < 2:
+            # A single sample would make a batch that batch normalisation cannot work on.
+            unlabelled = unlabelled[:0]
+        size = self.unlabelled_batch(len(labelled), len(unlabelled))
+        return {
+            "labelled": Feed(views=self.views, indices=labelled, drop_last=self.drop_last),
+            "unlabelled": Feed(
+                views=self.views, indices=unlabelled, batch_size=size, drop_last=self.drop_last
+            ),
+        }
+
+    def step(self, phase: Phase, batch: Mapping[str, Batch], clock: Clock) -> Step:
+        """Return the loss of a warm-up batch, or of a labelled and an unlabelled one."""
+        (name,), (peer,) = phase.train, phase.frozen
+        if "train" in batch:
+            return self._warmup_step(name, batch["train"])
+        labelled, unlabelled = batch["labelled"], batch.get("unlabelled")
+        inputs, targets = self._refined(name, labelled)
+        rows = len(inputs)
+        terms: dict[str, Tensor] = {}
+        if unlabelled is not None and len(unlabelled.index):
+            more = self._guessed(name, peer, unlabelled)
+            inputs, targets = torch.cat([inputs, more[0]]), torch.cat([targets, more[1]])
+            terms |= self.more_terms(name, unlabelled)
+        mixed, goal = mix_rows(
+            inputs,
+            targets,
+            alpha=self.alpha,
+            generator=self.task.generator,
+            first=None if self.unlabelled_loss else rows,
+        )
+        logits = self.logits(name, mixed)
+        terms["labelled"] = F.cross_entropy(logits[:rows], goal[:rows])
+        terms["prior"] = prior_penalty(logits)
+        if len(logits) > rows:
+            gap = F.mse_loss(logits[rows:].softmax(dim=1), goal[rows:])
+            weight = linear_ramp(clock.time, start=self.warm_epochs, length=self.ramp)
+            terms["unlabelled"] = self.lambda_u * weight * gap
+        return Step(torch.stack(list(terms.values())).sum(), terms)
+
+    def more_terms(self, name: str, unlabelled: Batch) -> dict[str, Tensor]:
+        """Return further terms of the loss by name."""
+        del name, unlabelled
+        return {}
+
+    def _warmup_step(self, name: str, batch: Batch) -> Step:
+        """Return CE on the given labels; under asymmetric noise also keep predictions unsure."""
+        logits = self.logits(name, batch.views[0])
+        loss = F.cross_entropy(logits, batch.target)
+        penalised = self.entropy_penalty
+        if penalised is None:
+            penalised = (self.task.noise_kind or "").startswith(("asym", "pair"))
+        return Step(loss + negative_entropy(logits).mean() if penalised else loss)
+
+    def _refined(self, name: str, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Return the labelled rows to mix, both views, with refined labels."""
+        guess = co_guess([self.logits(name, view, "pseudo") for view in batch.views[:2]])
+        weights = self.weights[name][batch.index]
+        target = sharpen(refine_labels(batch.target, weights, guess), self.temperature)
+        return torch.cat(batch.views[-2:]), torch.cat([target, target])
+
+    def _guessed(self, name: str, peer: str, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Return the unlabelled rows to mix, both views, with labels that both networks guess."""
+        own = [self.logits(name, view, "pseudo") for view in batch.views[:2]]
+        other = [self.logits(peer, view, "peer") for view in batch.views[:2]]
+        target = sharpen(co_guess([*own, *other]), self.temperature)
+        return torch.cat(batch.views[-2:]), torch.cat([target, target])
+
+    def end_epoch(self, epoch: int) -> Mapping[str, float]:
+        """Report the share of labels that were kept."""
+        if self.warms_up(epoch):
+            return {}
+        shares = []
+        for name in self.networks:
+            parts = self.parts[name].values
+            shares.append(float((parts == _LABELLED).sum() / (parts != _APART).sum()))
+        return {"train/selected": sum(shares) / len(shares)}
+
+    def trust(self) -> Tensor | None:
+        """Return the mean of the networks' trust; samples never scored get the mean of all."""
+        trust = torch.stack([table.values for table in self.trusts.values()]).nanmean(dim=0)
+        unknown = trust.isnan()
+        if unknown.all():
+            return None
+        return torch.where(unknown, trust.nanmean(), trust)
+
+
+def _filled(labelled: Tensor, trust: Tensor, least: int) -> Tensor:
+    """Return the selection, or the most trusted samples where it is smaller than ``least``."""
+    if int(labelled.sum()) >= min(least, len(labelled)):
+        return labelled
+    best = torch.argsort(trust, descending=True, stable=True)[:least]
+    return torch.zeros_like(labelled).index_fill(0, best, True)  # noqa: FBT003

@@ -1,0 +1,54 @@
+"""SOP: the noise of every label is learned beside the network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import torch
+
+from edgemask.methods.base import Clock, Feed, Method, Phase, Step
+
+if TYPE_CHECKING:
+    from edgemask.data import Batch
+
+__all__ = ["SOP"]
+
+
+class SOP(Method):
+    """Plain training with sparse over-parameterisation, on a weak and a strong view in one pass.
+
+    Each sample has parameters ``u_i`` (the noise on its label) and ``v_i`` (on the other classes),
+    moved by SGD with rates of their own:
+    ``L = CE(norm(p + U - sg[V]), y) + ||onehot(argmax p) + U - V - y||^2`` with
+    ``U = clip(u^2 y)``, ``V = clip(v^2 (1 - y))``, all on the weak view; plus the balance of the
+    mean prediction, plus ``KL(sg[p_weak] || p_strong)``. The loss is ``sop`` of
+    :mod:`edgemask.losses`, its weights and rates are ``loss.options``. Nothing has to be known
+    about the noise. Trust comes from the losses, as in any run: in short ones u grows too little.
+
+    Args:
+        consistency: Whether to take the strong view, which the last term needs; without it the
+            weak view is the only one.
+
+    Reference:
+        Liu et al., Robust Training under Label Noise by Over-parameterization, ICML 2022.
+    """
+
+    loss = "sop"
+
+    def __init__(self, *, consistency: bool = True):
+        self.consistency = consistency
+
+    def begin(self, phase: str, epoch: int) -> Phase:
+        """Train on all samples, in two views."""
+        del epoch
+        views = ("weak", "strong") if self.consistency else ("weak",)
+        return Phase(name=phase, train=("net",), feeds={"train": Feed(views=views)})
+
+    def step(self, phase: Phase, batch: Mapping[str, Batch], clock: Clock) -> Step:
+        """Return the loss of the batch, both views in one forward pass."""
+        del phase, clock
+        index, views, target = batch["train"]
+        logits = self.logits("net", torch.cat(views)).chunk(len(views))
+        second = logits[1] if self.consistency else None
+        return Step(self.task.criterion(logits[0], target, index, second=second))

@@ -1,0 +1,192 @@
+"""UNICON: equally many trusted labels of each class, and contrast on the rest."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, Literal, get_args
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from edgemask.data import Batch
+from edgemask.errors import UserError
+from edgemask.methods.base import Phase
+from edgemask.methods.mixmatch import MixMatch
+from edgemask.methods.parts.checks import above_zero, at_least, one_of, shares
+from edgemask.methods.parts.contrastive import contrastive_loss
+from edgemask.methods.parts.divergences import js_divergence
+from edgemask.methods.parts.guesses import co_guess
+from edgemask.methods.parts.uniform import divergence_cutoff, uniform_selection
+
+__all__ = ["UNICON"]
+
+Cutoff = Literal["paper", "code"]
+
+
+class UNICON(MixMatch):
+    """Keep equally many labels of each class by divergence, then MixMatch and contrast.
+
+    Before each network learns, ``d_i = JS(p_i, onehot(y_i))`` in natural logarithms, p the mean
+    prediction of both networks, in ``eval()``, on the sample as stored. R is the share of samples
+    below the cut-off; of each given class the ``int(R N / C)`` labels of smallest d are kept.
+    The weight of a kept label in its refinement is 1 where ``d < 0.5``, else ``1 - d``. The step is
+    that of :class:`MixMatch`: labels are guessed from weak views, strong ones are mixed. The
+    SimCLR loss on projections of the strong unlabelled views is added.
+
+    Args:
+        warmup: Epochs of plain cross entropy; None takes the published share (10 of 350).
+        cutoff: ``paper``: the mean of d, lowered to ``mean - (mean - min) / tau`` where the mean is
+            above ``adjust_above`` times its largest value ln 2; ``code``: always the mean, since
+            the released code compares with a value that it cannot reach.
+        adjust_above: See there.
+        tau: See there.
+        contrastive: Weight of the contrastive loss; 0 leaves it out, and the projector with it.
+        contrastive_temperature: Its temperature.
+        entropy_penalty: Whether the warm-up punishes sure predictions; None: where the noise is
+            known to be asymmetric.
+        temperature: Temperature of the sharpening.
+        alpha: Parameter of the Beta distribution of the mix.
+        lambda_u: Weight of the unlabelled loss.
+        ramp: Epochs over which that weight rises from 0.
+        unlabelled_loss: Whether unlabelled rows are learned from, as on CIFAR; without it they are
+            only mixed into labelled ones, as on WebVision and Clothing1M.
+        subset: Samples of a fresh class-balanced draw for each network and epoch (twice as many in
+            the warm-up), as on Clothing1M; None means all.
+        rewarm_every: Every so many epochs one is a warm-up epoch again, as on WebVision; 0: never.
+        rewarm_lr: Learning rate of those epochs; None leaves it to the schedule.
+        repeats: Times that a network runs through its parts before they are divided anew, as on
+            Clothing1M.
+
+    Reference:
+        Karim et al., UNICON: Combating Label Noise Through Uniform Selection and Contrastive
+        Learning, CVPR 2022.
+    """
+
+    views: ClassVar[tuple[str, ...]] = ("weak", "weak", "strong", "strong")
+    drop_last: ClassVar[bool] = True
+    published_warmup: ClassVar[tuple[int, int]] = (10, 350)
+
+    def __init__(
+        self,
+        *,
+        warmup: int | None = None,
+        cutoff: Cutoff = "paper",
+        adjust_above: float = 0.7,
+        tau: float = 5.0,
+        contrastive: float = 0.025,
+        contrastive_temperature: float = 0.05,
+        entropy_penalty: bool | None = None,
+        temperature: float = 0.5,
+        alpha: float = 4.0,
+        lambda_u: float = 30.0,
+        ramp: float = 16.0,
+        unlabelled_loss: bool = True,
+        subset: int | None = None,
+        rewarm_every: int = 0,
+        rewarm_lr: float | None = None,
+        repeats: int = 1,
+    ):
+        super().__init__(
+            warmup=warmup,
+            entropy_penalty=entropy_penalty,
+            temperature=temperature,
+            alpha=alpha,
+            lambda_u=lambda_u,
+            ramp=ramp,
+            unlabelled_loss=unlabelled_loss,
+            subset=subset,
+        )
+        one_of("unicon", get_args(Cutoff), cutoff=cutoff)
+        shares("unicon", adjust_above=adjust_above)
+        at_least("unicon", 1, tau=tau, repeats=repeats)
+        at_least("unicon", 0, contrastive=contrastive, rewarm_every=rewarm_every)
+        above_zero("unicon", contrastive_temperature=contrastive_temperature)
+        self.cutoff = cutoff
+        self.adjust_above = adjust_above
+        self.tau = tau
+        self.contrastive = contrastive
+        self.contrastive_temperature = contrastive_temperature
+        self.rewarm_every = rewarm_every
+        self.rewarm_lr = rewarm_lr
+        self.repeats = repeats
+        self.projector: Mapping[str, Any] | None = (
+            {"kind": "linear-bn", "out": 128} if contrastive else None
+        )
+
+    def extend(self, name: str, net: nn.Module) -> nn.Module:
+        """See that the network has a projector where one is needed."""
+        if self.contrastive and getattr(net, "projector", None) is None:
+            raise UserError(
+                f"unicon contrasts projections, and {type(net).__name__} has no projector: name a "
+                "model of edgemask.models, or set method.options.contrastive to 0"
+            )
+        return super().extend(name, net)
+
+    def warms_up(self, epoch: int) -> bool:
+        """Whether an epoch is plain training: the first ones, and one in ``rewarm_every``."""
+        again = self.rewarm_every and (epoch + 1) % self.rewarm_every == 0
+        return super().warms_up(epoch) or bool(again)
+
+    def phases(self, epoch: int) -> Sequence[str]:
+        """Train one network, then the other, each as often as ``repeats`` says."""
+        if self.warms_up(epoch):
+            return super().phases(epoch)
+        again = self.repeats - 1
+        return tuple(
+            phase
+            for name in self.networks
+            for phase in (f"train/{name}", *[f"again/{name}"] * again)
+        )
+
+    def begin(self, phase: str, epoch: int) -> Phase:
+        """Hold the learning rate of a warm-up that comes again."""
+        planned = super().begin(phase, epoch)
+        again = phase.startswith("warmup") and epoch >= self.warm_epochs
+        return replace(planned, lr=self.rewarm_lr) if again else planned
+
+    def divide(self, name: str, epoch: int) -> None:
+        """Score with both networks, anew for each of them."""
+
+        def divergence_of(batch: Batch) -> dict[str, Tensor]:
+            scores = [self.logits(net, batch.views[0], "peer").float() for net in self.networks]
+            label = F.one_hot(batch.target, self.task.num_classes).to(scores[0])
+            return {"divergence": js_divergence(co_guess(scores), label, base=math.e)}
+
+        drawn = self.drawn(name, epoch)
+        divergence = self.task.score(divergence_of, indices=drawn)["divergence"]
+        everyone = torch.arange(len(divergence), device=divergence.device)
+        chosen = everyone if drawn is None else drawn
+        cutoff = divergence_cutoff(
+            divergence[chosen],
+            adjust_above=self.adjust_above if self.cutoff == "paper" else None,
+            tau=self.tau,
+        )
+        labelled = torch.zeros_like(everyone, dtype=torch.bool)
+        labelled[chosen] = uniform_selection(
+            divergence[chosen], self.task.labels[chosen], self.task.num_classes, cutoff=cutoff
+        )
+        weights = torch.where(divergence < 0.5, 1.0, 1.0 - divergence)
+        self.keep(name, labelled, weights, drawn)
+        self.trusts[name].write(chosen, 1.0 - divergence[chosen] / math.log(2))
+
+    def unlabelled_batch(self, labelled: int, unlabelled: int) -> int:
+        """Return ``int(B / (2 R))``, cut to what the processes can share evenly."""
+        ratio = labelled / max(labelled + unlabelled, 1)
+        processes = len(self.task.gather(torch.zeros(1)))
+        size = int(self.task.batch_size / (2 * ratio)) if ratio else self.task.batch_size
+        return max(size // processes, 1) * processes
+
+    def more_terms(self, name: str, unlabelled: Batch) -> dict[str, Tensor]:
+        """Return the contrastive loss; the classifier has no part in it."""
+        if not self.contrastive:
+            return {}
+        projections = [
+            self.run(name, operator.methodcaller("project", view), "auxiliary")
+            for view in unlabelled.views[-2:]
+        ]
+        loss = contrastive_loss(*projections, temperature=self.contrastive_temperature)
+        return {"contrastive": self.contrastive * loss}

@@ -151,18 +151,20 @@ def test_killed_in_either_epoch_and_resumed_ends_with_the_same_bits(name, tiny, 
 @pytest.mark.parametrize("name", METHODS)
 def test_state_of_another_method_is_refused(name, tiny, tmp_path):
     method = METHODS[name]()
-    config = tiny({"method": {"name": f"object:{name}"}, "train": {"epochs": 2}})
+    config = tiny({"method": {"name": f"object:{name}"}, "loss": {"name": method.loss or "ce"}})
     train(config, out=tmp_path / "run", objects=Objects(method=method))
     with pytest.raises(ValueError, match="the checkpoint remembers"):
         method.load_state_dict({"something": {}})
 
 
-@pytest.mark.parametrize("name", ["coteaching", "jocor"])
-def test_a_noise_rate_that_is_not_known_is_asked_for(name, tiny, tmp_path):
+@pytest.mark.parametrize(
+    ("name", "option"), [("coteaching", "forget_rate"), ("jocor", "forget_rate"), ("cdr", "tau")]
+)
+def test_a_noise_rate_that_is_not_known_is_asked_for(name, option, tiny, tmp_path):
     given = {"noise": {"spec": "given"}, "method": {"name": name}}
-    with pytest.raises(UserError, match=rf"{name} has to know.*forget_rate"):
+    with pytest.raises(UserError, match=rf"{name} has to know.*{option}"):
         train(tiny(given), out=tmp_path / "run")
-    told = {**given, "method": {"name": name, "options": {"forget_rate": 0.3}}}
+    told = {**given, "method": {"name": name, "options": {option: 0.3}}}
     assert train(tiny(told), out=tmp_path / "told").finished
 
 

@@ -255,8 +255,9 @@ def test_a_subset_is_balanced_and_the_rest_stands_apart(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
-    ("right", "labelled", "unlabelled"), [(0, 32, 168), (200, 200, None), (199, 199, None), (190, 190, 10)]
-)  # fmt: skip
+    ("right", "labelled", "unlabelled"),
+    [(0, 32, 168), (200, 200, None), (199, 199, None), (190, 190, 10)],
+)
 def test_empty_full_and_small_selections(kind, right, labelled, unlabelled, monkeypatch, tmp_path):
     """Nobody trusted, everybody, all but one, and an unlabelled set smaller than a batch."""
     chosen = torch.arange(200) < right
@@ -342,7 +343,7 @@ def test_it_learns_in_spite_of_the_noise(kind, head, plain, tmp_path):
     assert recall > 0.85
 
 
-class Stopped(Exception):
+class StopError(Exception):
     """Raised in the middle of a run."""
 
 
@@ -353,7 +354,7 @@ class StopAt(Observer):
     def on_step(self, **_: object) -> None:
         self.left -= 1
         if self.left == 0:
-            raise Stopped
+            raise StopError
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -366,7 +367,7 @@ def test_resumed_in_the_middle_of_either_network_it_ends_the_same(kind, tmp_path
     # In the warm-up, in the first network's part, in the second's.
     for number, stop in enumerate((warm // 2, warm + 2, steps - 2)):
         out: Path = tmp_path / str(number)
-        with pytest.raises(Stopped):
+        with pytest.raises(StopError):
             train(config, out=out, observers=[StopAt(stop)])
         resumed = train(config, out=out)
         for one, other in zip(whole.history, resumed.history, strict=True):

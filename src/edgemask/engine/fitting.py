@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from edgemask.data import DataBundle, from_arrays, from_dataset
-from edgemask.engine.config import Config, Options
+from edgemask.engine.config import Config, LossConfig, Options
 from edgemask.engine.job import Objects
 from edgemask.engine.observer import Observer
 from edgemask.engine.recipes import RECIPES
@@ -95,6 +95,8 @@ def fit(
         bundle = _bundle(data, labels, test, class_names)
         given["data"] = {"spec": f"object:{_data_identity(bundle)}"}
     given["model"] = {"name": model if isinstance(model, str) else _identity(model)}
+    if loss == LossConfig().name and isinstance(method, Method) and method.loss is not None:
+        loss = method.loss
     given["loss"] = {"name": loss} if isinstance(loss, str) else {"name": "ce", "preset": None}
     given["method"] = {"name": method} if isinstance(method, str) else {}
     if isinstance(noise, str):

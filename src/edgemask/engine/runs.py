@@ -252,6 +252,11 @@ def _run(
 def _set_up(config: Config, job: Job, objects: Objects, processes: Processes) -> Method:
     """Make networks, loss and method, and hand them to each other."""
     method = build_method(config, objects)
+    if method.loss not in (None, config.loss.name):
+        raise UserError(
+            f"the method {type(method).__name__} stands on the loss {method.loss!r}, but loss.name "
+            f"is {config.loss.name!r}"
+        )
     nets = build_networks(
         config,
         method,

@@ -22,10 +22,11 @@ from edgemask.methods.parts.terms import negative_entropy
 if TYPE_CHECKING:
     from edgemask.data import Batch
 
-__all__ = ["MixMatch"]
+__all__ = ["GUESSES", "MixMatch"]
 
 _APART, _UNLABELLED, _LABELLED = 0, 1, 2
-_STEP: tuple[Role, ...] = ("pseudo", "pseudo", "pseudo", "pseudo", "peer", "peer", "main")
+GUESSES: tuple[Role, ...] = ("pseudo", "pseudo", "pseudo", "pseudo", "peer", "peer")
+"""The passes of a step that targets are made from."""
 
 
 class MixMatch(Method):
@@ -53,8 +54,8 @@ class MixMatch(Method):
     roles: ClassVar[Mapping[str, tuple[Role, ...]]] = {
         "warmup/first": ("main",),
         "warmup/second": ("main",),
-        "train/first": _STEP,
-        "train/second": _STEP,
+        "train/first": (*GUESSES, "main"),
+        "train/second": (*GUESSES, "main"),
     }
     views: ClassVar[tuple[str, ...]] = ("weak", "weak")
     """Four views, or two that serve for both: two to guess from, two to mix and learn from."""

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from edgemask.data import Batch
 from edgemask.errors import UserError
-from edgemask.methods.base import Phase
-from edgemask.methods.mixmatch import MixMatch
+from edgemask.methods.base import Phase, Role
+from edgemask.methods.mixmatch import GUESSES, MixMatch
 from edgemask.methods.parts.checks import above_zero, at_least, one_of, shares
 from edgemask.methods.parts.contrastive import contrastive_loss
 from edgemask.methods.parts.divergences import js_divergence
@@ -66,6 +66,11 @@ class UNICON(MixMatch):
         Learning, CVPR 2022.
     """
 
+    roles: ClassVar[Mapping[str, tuple[Role, ...]]] = {
+        **MixMatch.roles,
+        "train/first": (*GUESSES, "auxiliary", "auxiliary", "main"),
+        "train/second": (*GUESSES, "auxiliary", "auxiliary", "main"),
+    }
     views: ClassVar[tuple[str, ...]] = ("weak", "weak", "strong", "strong")
     drop_last: ClassVar[bool] = True
     published_warmup: ClassVar[tuple[int, int]] = (10, 350)

@@ -21,7 +21,7 @@ def above_zero(method: str, **values: float) -> None:
             raise UserError(f"{method}: {name} must be above 0, got {value}")
 
 
-def at_least(method: str, least: int, **values: int | None) -> None:
+def at_least(method: str, least: float, **values: float | None) -> None:
     """Refuse options below ``least``; None passes."""
     for name, value in values.items():
         if value is not None and value < least:

@@ -74,7 +74,7 @@ def _array(path: Path, key: str) -> NDArray[Any]:
 
     import numpy as np
 
-    from edgemask.errors import DataError, unknown_name
+    from edgemask.errors import DataError, UserError, unknown_name
 
     try:
         content = np.load(path, allow_pickle=False)
@@ -85,11 +85,11 @@ def _array(path: Path, key: str) -> NDArray[Any]:
             if key not in content:
                 raise unknown_name(f"array in {path}", key, content.files)
             return np.asarray(content[key])
-    except DataError:
+    except UserError:
         raise
     except FileNotFoundError:
         raise DataError(f"{path}: there is no such file") from None
-    except (OSError, zipfile.BadZipFile, EOFError) as error:
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise DataError(f"{path}: cannot be read as arrays ({error})") from error
 
 

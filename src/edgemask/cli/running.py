@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from edgemask.cli.screen import console, duration, percent, print_json
+from edgemask.cli.screen import console, count, duration, percent, print_json
 
 if TYPE_CHECKING:
     from edgemask.engine import Observer, Run
@@ -57,7 +57,8 @@ def final_line(run: Run) -> str:
     if accuracy.get("at_validation") is not None:
         parts.insert(0, f"{percent(accuracy['at_validation'])} at validation")
     time = duration(summary["seconds"])
-    return f"{run.path}: {summary['epochs']} epochs in {time}; test accuracy {', '.join(parts)}"
+    epochs = count(summary["epochs"], "epoch")
+    return f"{run.path}: {epochs} in {time}; test accuracy {', '.join(parts)}"
 
 
 def _remarks(summary: Mapping[str, Any]) -> list[str]:
@@ -65,7 +66,7 @@ def _remarks(summary: Mapping[str, Any]) -> list[str]:
     remarks = []
     noise = summary["noise"]
     estimated, real = noise.get("estimated_rate"), noise.get("realised_rate")
-    if estimated is not None:
+    if estimated is not None and real != 0:
         known = f"; it is {percent(real, 1)}" if real is not None else ""
         remarks.append(
             f"share of wrong labels, estimated from the training losses: "

@@ -90,7 +90,10 @@ def predict(
     loader = Loader(split, bundle=bundle, views=("none",), batch_size=batch_size, shuffle=False)
     model = run.model
     with torch.no_grad():
-        rows = [torch.softmax(model(batch.views[0]).float(), dim=1) for batch in loader]
+        rows = [
+            torch.softmax(model(_channels(batch.views[0], bundle)).float(), dim=1)
+            for batch in loader
+        ]
     chances = torch.cat(rows).numpy() if rows else np.empty((0, bundle.num_classes), np.float32)
     return Predictions(chances.argmax(1), chances, bundle.class_names, names)
 
@@ -114,6 +117,13 @@ def _split(inputs: Any, about: dict[str, Any]) -> Split:
         raise UserError(f"the model takes features of shape {shape}, not image files")
     paths = _files(inputs)
     return FileSplit(paths, np.zeros(len(paths), dtype=np.int64), size=shape[-1])
+
+
+def _channels(x: Tensor, bundle: DataBundle) -> Tensor:
+    """Turn colour images into grey ones for a model that takes those."""
+    if x.ndim == 4 and x.shape[1] == 3 and bundle.input_shape[0] == 1:
+        return (x * x.new_tensor([0.299, 0.587, 0.114]).view(1, 3, 1, 1)).sum(1, keepdim=True)
+    return x
 
 
 def _files(inputs: str | Path | Sequence[str | Path]) -> list[Path]:

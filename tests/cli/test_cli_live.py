@@ -1,0 +1,137 @@
+"""The live view, drawn into a terminal that is a string."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from edgemask.cli.live import LineView, LiveView, Watcher, view
+from edgemask.cli.screen import console, count, duration, percent
+from edgemask.engine import RunInfo, resolve
+
+
+def terminal(**options):
+    return Console(
+        file=io.StringIO(),
+        force_terminal=True,
+        width=120,
+        markup=False,
+        highlight=False,
+        **options,
+    )
+
+
+def info(tmp_path, **changed):
+    values = {
+        "path": tmp_path,
+        "config": resolve({"train": {"epochs": 4}, "head": {"name": "sem"}}),
+        "samples": 1000,
+        "classes": 10,
+        "noise": "symmetric, realised 0.4",
+        "parameters": 12345,
+        "device": "cpu",
+        "processes": 1,
+        "start_epoch": 0,
+    }
+    return RunInfo(**values | changed)
+
+
+def epoch(number, **changed):
+    row = {
+        "epoch": number, "step": 8, "seconds": 2.0, "lr": 0.1, "train/loss": 1.25,
+        "test/accuracy": 0.5 + number / 10, "memorised": 0.125, "head/retention": 0.25,
+    }  # fmt: skip
+    return row | changed
+
+
+def test_live_view_shows_progress_and_numbers(tmp_path):
+    out = terminal()
+    watcher = LiveView(out)
+    watcher.on_start(info(tmp_path))
+    watcher.on_step(epoch=0, phase="train", step=4, steps=8, loss=1.5)
+    assert "step 4/8  loss 1.500" in _drawn(watcher)
+    watcher.on_epoch(epoch(0))
+    watcher.on_epoch(epoch(1, **{"test/accuracy": 0.25}))
+    text = _drawn(watcher)
+    assert "2/4 epochs" in text
+    assert "4 s left" in text
+    for words in ("25.00 %", "12.5 %", "25.0 %", "1.2500", "so far 50.00 % (oracle)"):
+        assert words in text
+    watcher.stop()
+    written = out.file.getvalue()
+    assert "12,345 parameters" in written
+    assert "left" not in _drawn(watcher)
+
+
+def _drawn(watcher):
+    shown = terminal(color_system=None)
+    shown.print(watcher)
+    return shown.file.getvalue()
+
+
+def test_live_view_keeps_the_last_epochs_only(tmp_path):
+    watcher = LiveView(terminal())
+    watcher.on_start(info(tmp_path))
+    for number in range(20):
+        watcher.on_epoch(epoch(number))
+    assert [row["epoch"] for row in watcher.rows] == list(range(12, 20))
+    watcher.stop()
+
+
+def test_a_view_that_never_started_stops_quietly():
+    out = terminal()
+    with view(out, quiet=False) as watcher:
+        assert isinstance(watcher, LiveView)
+    assert watcher.started is False
+
+
+def test_the_terminal_is_given_back_after_an_error(tmp_path):
+    out = terminal()
+
+    def fail():
+        with view(out, quiet=False) as watcher:
+            watcher.on_start(info(tmp_path))
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    assert out.file.getvalue().rstrip("\n").endswith("\x1b[?25h")
+
+
+def test_line_view_writes_a_line_an_epoch(tmp_path):
+    out = Console(file=io.StringIO(), width=200, markup=False)
+    with view(out, quiet=False) as watcher:
+        assert isinstance(watcher, LineView)
+        watcher.on_start(info(tmp_path, start_epoch=2))
+        watcher.on_epoch(epoch(2))
+        watcher.on_epoch(epoch(3, **{"test/accuracy": None}))
+    lines = out.file.getvalue().splitlines()
+    assert "goes on after epoch 2 of 4" in lines[-3]
+    assert lines[-2] == (
+        "epoch 3/4  loss 1.2500  test 70.00 %  memorised 12.5 %  edges kept 25.0 %  2.0 s  2 s left"
+    )
+    assert "test" not in lines[-1]
+    assert "left" not in lines[-1]
+
+
+def test_quiet_says_only_what_must_be_known(tmp_path, capsys):
+    with view(terminal(), quiet=True) as watcher:
+        assert type(watcher) is Watcher
+        watcher.on_start(info(tmp_path, notes=("bf16 does not work here",)))
+        watcher.on_epoch(epoch(0))
+    assert capsys.readouterr() == ("", "note: bf16 does not work here\n")
+
+
+def test_brackets_in_names_are_no_markup(capsys):
+    console().print("runs/[bold]x[/bold]")
+    assert capsys.readouterr().out == "runs/[bold]x[/bold]\n"
+
+
+def test_words_for_numbers():
+    assert percent(None) == "-"
+    assert percent(float("nan")) == "-"
+    assert percent(0.12345) == "12.35 %"
+    assert (duration(59.6), duration(3599)) == ("1 min 0 s", "59 min 59 s")
+    assert (count(1, "run"), count(0, "run")) == ("1 run", "0 runs")

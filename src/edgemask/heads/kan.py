@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
@@ -125,8 +126,9 @@ class KANLinear(nn.Module):
         """
         x = self.norm(input)
         low, high = self.grid_range
-        with torch.no_grad():
-            self._outside = ((x < low) | (x > high)).float().mean()
+        if not _is_exporting():
+            with torch.no_grad():
+                self._outside = ((x < low) | (x > high)).float().mean()
         splines = bspline_basis(
             x, grid_size=self.grid_size, order=self.spline_order, low=low, high=high, dim=1
         )
@@ -155,3 +157,9 @@ class KANLinear(nn.Module):
             f"grid_size={self.grid_size}, spline_order={self.spline_order}, "
             f"grid_range={self.grid_range}, normalise={self.normalise!r}"
         )
+
+
+def _is_exporting() -> bool:
+    # torch before 2.7 cannot tell export from compilation
+    asked: Callable[[], bool] = getattr(torch.compiler, "is_exporting", torch.compiler.is_compiling)
+    return asked()

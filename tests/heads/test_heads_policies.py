@@ -48,7 +48,7 @@ def test_keep_probability(policy: str) -> None:
 @pytest.mark.parametrize("policy", EXPECTED)
 def test_edges_are_kept_as_often_as_stated(policy: str) -> None:
     # 9 edges at 99.9 % each, two-sided normal bound (z = 3.9 after Bonferroni), fixed seed
-    draws = 20_000
+    draws = 6_000
     p = torch.tensor(EXPECTED[policy])
     bound = 3.9 * (p * (1 - p) / draws).sqrt() + 2.0**-16
     assert ((frequencies(SCORES, policy, draws) - p).abs() <= bound).all()

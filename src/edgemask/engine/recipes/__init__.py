@@ -9,7 +9,7 @@ from typing import Any
 
 from edgemask._registry import Registry
 from edgemask.engine.config import flatten
-from edgemask.engine.recipes import digits, robust_losses, selection
+from edgemask.engine.recipes import digits, regularisers, robust_losses, selection, semi_supervised
 from edgemask.engine.recipes.base import DEFAULT, Recipe, Setting, explain_config
 
 __all__ = ["DEFAULT", "RECIPES", "Recipe", "Setting", "explain", "explain_config", "flatten"]
@@ -18,6 +18,8 @@ _FAMILIES = (
     digits.recipes,
     robust_losses.recipes,
     selection.recipes,
+    semi_supervised.recipes,
+    regularisers.recipes,
 )
 
 RECIPES: Registry[Recipe] = Registry(

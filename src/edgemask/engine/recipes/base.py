@@ -10,7 +10,17 @@ from edgemask.engine.config import Config, flatten, to_dict
 from edgemask.engine.resolve import resolve
 from edgemask.engine.schema import merge
 
-__all__ = ["DEFAULT", "PAPER", "S6", "Recipe", "Setting", "explain_config", "with_sem"]
+__all__ = [
+    "DEFAULT",
+    "PAPER",
+    "S6",
+    "Recipe",
+    "Setting",
+    "explain_config",
+    "method_recipe",
+    "sourced",
+    "with_sem",
+]
 
 S6 = "the paper, Table S6"
 PAPER = "the paper, implementation details"
@@ -82,6 +92,41 @@ def explain_config(config: Config, settings: Mapping[str, Setting]) -> list[tupl
         same = setting is not None and setting.value == value
         rows.append((key, value, setting.source if same and setting is not None else DEFAULT))
     return rows
+
+
+def sourced(values: Mapping[str, Any], source: str) -> dict[str, Setting]:
+    """Return settings that all come from one place."""
+    return {key: Setting(value, source) for key, value in values.items()}
+
+
+def method_recipe(
+    dataset: str, method: str, values: Mapping[str, Any], source: str, *, loss: str | None = None
+) -> Recipe:
+    """Return the recipe ``<dataset>/<method>``.
+
+    Args:
+        dataset: What is trained on.
+        method: The method, by name.
+        values: Settings by dotted key.
+        source: Where they come from.
+        loss: The loss of the method, where it has a say.
+    """
+    own = {"loss.preset": Setting(None, f"EdgeMask: {method} has losses of its own")}
+    if loss is not None:
+        own = {
+            "loss.name": Setting(loss, "EdgeMask"),
+            "loss.preset": Setting(None, "EdgeMask: no setting of the loss stays hidden"),
+        }
+    return Recipe(
+        name=f"{dataset}/{method}",
+        summary=f"{method} on {dataset}",
+        settings={
+            "data.spec": Setting(dataset, "EdgeMask"),
+            "method.name": Setting(method, "EdgeMask"),
+            **own,
+            **sourced(values, source),
+        },
+    )
 
 
 def with_sem(plain: Recipe) -> Recipe:

@@ -14,7 +14,7 @@ from typing import Any
 from edgemask.engine.recipes.base import PAPER, S6, Recipe, Setting, with_sem
 from edgemask.losses import preset_settings
 
-__all__ = ["recipes"]
+__all__ = ["published", "recipes"]
 
 _JAL = "the released code of JAL (cswjl/joint-asymmetric-loss, commit 0f9eb7b773)"
 _OURS = "EdgeMask"
@@ -85,14 +85,15 @@ def recipes() -> Iterator[Recipe]:
     """Make the recipes: each dataset with each loss, plain and with the SEM head."""
     for dataset in _TABLE:
         for loss in _LOSSES:
-            plain = _plain(dataset, loss)
+            plain = published(dataset, loss)
             for recipe in (plain, with_sem(plain)):
                 yield recipe
                 if loss in _REGULARISED:
                     yield _literal(dataset, recipe)
 
 
-def _plain(dataset: str, loss: str) -> Recipe:
+def published(dataset: str, loss: str) -> Recipe:
+    """Return a dataset's recipe with one of the losses."""
     settings = {key: Setting(value, S6) for key, value in _TABLE[dataset].items()}
     settings |= {key: Setting(value, _JAL) for key, value in _CODE[dataset].items()}
     settings["optim.name"] = Setting("sgd", _JAL)
@@ -104,13 +105,13 @@ def _plain(dataset: str, loss: str) -> Recipe:
     settings["method.name"] = Setting("supervised", PAPER)
     if dataset in ("webvision-mini", "clothing1m"):
         settings["train.record_every"] = Setting(5, "EdgeMask: a look at all images is dear")
-    published = preset_settings(loss, "cifar100" if dataset == "cifar80n-o" else dataset)
+    preset = preset_settings(loss, "cifar100" if dataset == "cifar80n-o" else dataset)
     settings["loss.preset"] = Setting(None, _OURS)
-    for key, value in published.params.items():
-        settings[f"loss.options.{key}"] = Setting(value, published.source)
-    if loss in _REGULARISED and published.weight_decay is not None:
-        settings["optim.l1"] = Setting(published.l1, published.source)
-        settings["optim.weight_decay"] = Setting(published.weight_decay, published.source)
+    for key, value in preset.params.items():
+        settings[f"loss.options.{key}"] = Setting(value, preset.source)
+    if loss in _REGULARISED and preset.weight_decay is not None:
+        settings["optim.l1"] = Setting(preset.l1, preset.source)
+        settings["optim.weight_decay"] = Setting(preset.weight_decay, preset.source)
     summary = f"{loss.upper()} on {dataset}, as in Table S6 of the paper"
     return Recipe(name=f"{dataset}/{loss}", summary=summary, settings=settings)
 

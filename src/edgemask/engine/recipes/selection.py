@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from edgemask.engine.recipes.base import S6, Recipe, Setting, with_sem
+from edgemask.engine.recipes.base import S6, Recipe, Setting, method_recipe, sourced, with_sem
 
 __all__ = ["recipes"]
 
@@ -178,42 +178,29 @@ def _plain() -> Iterator[Recipe]:
             settings={"method.options.co_lambda": Setting(_AGREEMENT[dataset], best)},
         )
     for dataset in ("cifar100", "cifar80n-o"):
-        yield _recipe(dataset, "josrc", _JOSRC_CIFAR, _JOSRC)
-        yield _recipe(dataset, "ca2c", _CA2C_CIFAR, _CA2C)
+        yield method_recipe(dataset, "josrc", _JOSRC_CIFAR, _JOSRC)
+        yield method_recipe(dataset, "ca2c", _CA2C_CIFAR, _CA2C)
         yield _josnc(dataset, _JOSNC_CIFAR)
-    yield _recipe("clothing1m", "josrc", _JOSRC_CLOTHING, _JOSRC)
+    yield method_recipe("clothing1m", "josrc", _JOSRC_CLOTHING, _JOSRC)
     webvision = _josnc("webvision-mini", _JOSNC_WEBVISION)
     yield webvision
     released = {"model.pretrained": True, "method.options.warmup_heads_only": True}
     yield webvision.but(
         name="webvision-mini/josnc-pretrained",
         summary="Jo-SNC on webvision-mini as released: from ImageNet weights, heads first",
-        settings=_sourced(released, _JOSNC),
+        settings=sourced(released, _JOSNC),
     )
     yield webvision.but(
         name="webvision-mini/josnc-resnet50",
         summary="Jo-SNC on webvision-mini as released, with a ResNet-50 from ImageNet weights",
-        settings=_sourced(
+        settings=sourced(
             released | {"model.name": "timm:resnet50", "optim.schedule.options.at": [30, 60, 80]},
             _JOSNC,
         ),
     )
     for method, options in _DIGITS_OPTIONS.items():
         values = _DIGITS | {f"method.options.{key}": value for key, value in options.items()}
-        yield _recipe("digits", method, values, f"{_OURS}: a run of seconds")
-
-
-def _recipe(dataset: str, method: str, values: Mapping[str, Any], source: str) -> Recipe:
-    settings = {
-        "data.spec": Setting(dataset, _OURS),
-        "method.name": Setting(method, _OURS),
-        "loss.preset": Setting(None, f"{_OURS}: {method} has losses of its own"),
-    }
-    return Recipe(
-        name=f"{dataset}/{method}",
-        summary=f"{method} on {dataset}",
-        settings=settings | _sourced(values, source),
-    )
+        yield method_recipe("digits", method, values, f"{_OURS}: a run of seconds")
 
 
 def _small_loss(dataset: str, method: str, model: str, source: str) -> Recipe:
@@ -223,17 +210,13 @@ def _small_loss(dataset: str, method: str, model: str, source: str) -> Recipe:
     values |= {"optim.schedule.options.start": _FALL[dataset]}
     if dataset == "cifar80n-o":
         source = f"as on cifar100, for want of released settings: {source}"
-    return _recipe(dataset, method, values, source)
+    return method_recipe(dataset, method, values, source)
 
 
 def _josnc(dataset: str, released: Mapping[str, Any]) -> Recipe:
-    plain = _recipe(dataset, "josnc", released, _JOSNC)
+    plain = method_recipe(dataset, "josnc", released, _JOSNC)
     return plain.but(
         name=plain.name,
         summary=f"josnc on {dataset}, as in Table S6 of the paper",
-        settings=_sourced(_JOSNC_TABLE[dataset], S6),
+        settings=sourced(_JOSNC_TABLE[dataset], S6),
     )
-
-
-def _sourced(values: Mapping[str, Any], source: str) -> dict[str, Setting]:
-    return {key: Setting(value, source) for key, value in values.items()}

@@ -12,7 +12,6 @@ from torch.nn import functional as F
 
 from edgemask.data import Batch
 from edgemask.methods import CA2C, Clock, CoTeaching, JoCoR, JoSNC, JoSRC, Task
-from edgemask.methods.parts.queue import RingQueue
 from edgemask.models import create
 
 CLASSES, SAMPLES, FEATURES = 4, 40, 5

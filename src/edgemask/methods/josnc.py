@@ -71,8 +71,8 @@ class JoSNC(Method):
         beta: The weight of neighbour consistency.
         gamma: The weight of the contrast.
         neighbours: Neighbours that are asked.
-        queue: Keys that are remembered, at most 0.64 for each training sample (as published on
-            CIFAR), so that no sample is in the queue twice.
+        queue: Keys that are remembered, but at most 0.64 of the number of training samples (the
+            published share on CIFAR), so that a small set does not meet itself over and over.
         top_k: Candidates of a partial label.
         top_k_decay: Epochs after which ``top_k`` is halved, again and again; None never.
         temperature: The temperature on the candidates.

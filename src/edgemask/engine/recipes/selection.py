@@ -145,11 +145,10 @@ _DIGITS: dict[str, Any] = {
     "noise.spec": "sym:0.4",
     "noise.protocol": "paper",
     "model.name": "small-cnn",
-    "model.width": 0.5,
     "optim.name": "adam",
     "optim.lr": 2e-3,
     "optim.schedule.name": "constant",
-    "train.epochs": 16,
+    "train.epochs": 20,
     "train.batch_size": 32,
 }
 _DIGITS_OPTIONS: dict[str, dict[str, Any]] = {
@@ -200,7 +199,7 @@ def _plain() -> Iterator[Recipe]:
     )
     for method, options in _DIGITS_OPTIONS.items():
         values = _DIGITS | {f"method.options.{key}": value for key, value in options.items()}
-        yield method_recipe("digits", method, values, f"{_OURS}: a run of seconds")
+        yield method_recipe("digits", method, values, f"{_OURS}: a run of ten seconds")
 
 
 def _small_loss(dataset: str, method: str, model: str, source: str) -> Recipe:

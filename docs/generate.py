@@ -129,6 +129,55 @@ def loss_presets() -> str:
     )
 
 
+def head_table() -> str:
+    """Every head in a line."""
+    from edgemask.heads import HEADS
+
+    rows = []
+    for name, entry in HEADS.items():
+        summary = "A plain linear layer" if name == "linear" else HEADS.summaries()[name]
+        rows.append([f"`{name}`", f"`{entry.__name__}`", plain(summary).rstrip(".")])
+    return table(["name", "class", "what"], rows)
+
+
+def sem_options() -> str:
+    """Every option of SEMLinear in a line."""
+    from edgemask.heads import SEMLinear
+
+    _, arguments = docstring(SEMLinear)
+    parameters = inspect.signature(SEMLinear).parameters
+    rows = [
+        [f"`{name}`", f"`{parameter.default!r}`", arguments[name]]
+        for name, parameter in parameters.items()
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+    ]
+    return table(["option", "default", "meaning"], rows)
+
+
+def criteria_table() -> str:
+    """Every criterion in a line."""
+    from edgemask.heads import CRITERIA
+
+    return table(
+        ["criterion", "score of edge (j, k)"],
+        [[f"`{name}`", rule.summary] for name, rule in CRITERIA.items()],
+    )
+
+
+def policy_table() -> str:
+    """Every policy in a line."""
+    from edgemask.heads import POLICIES
+
+    rows = []
+    for name, summary in POLICIES.summaries().items():
+        options = ", ".join(
+            f"{key}={parameter.default}"
+            for key, parameter in inspect.signature(POLICIES[name]).parameters.items()
+        )
+        rows.append([f"`{name}({options})`" if options else f"`{name}`", summary.rstrip(".")])
+    return table(["policy", "what"], rows)
+
+
 def model_table() -> str:
     """Every own model in a line, with its size at the input that it is published for."""
     import torch
@@ -261,6 +310,10 @@ def training_recipe_table() -> str:
 
 
 GENERATORS: dict[str, Callable[[], str]] = {
+    "criteria": criteria_table,
+    "heads": head_table,
+    "policies": policy_table,
+    "sem-options": sem_options,
     "config": config_table,
     "schedules": schedule_table,
     "training-recipes": training_recipe_table,

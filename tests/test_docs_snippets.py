@@ -1,6 +1,7 @@
 """Every Python block of the README and of the pages runs, in order, as a reader would run it.
 
-Sessions with prompts are compared with what they show. A block with the line ``<!-- no-run -->`` right before it is not run: it needs data or hours.
+Sessions with prompts are compared with what they show. A block with the line ``<!-- no-run -->``
+right before it is not run: it needs files, a network or hours.
 """
 
 from __future__ import annotations

@@ -186,13 +186,14 @@ def test_a_loss_with_a_memory_is_given_the_index(tiny, tmp_path):
 
 
 def test_micro_batches_are_cut_evenly():
-    from edgemask.engine.loop import _split
+    from edgemask.engine.feeds import split_batch
 
     digits = load("digits")
     batch = Loader(digits.train, bundle=digits, batch_size=10).batch(0)
-    parts = _split({"train": batch}, 3)
+    parts = split_batch({"train": batch}, 3)
     assert [len(part["train"].index) for part in parts] == [4, 3, 3]
     assert torch.equal(torch.cat([part["train"].index for part in parts]), batch.index)
     assert (
-        len(_split({"train": Loader(digits.train, bundle=digits, batch_size=2).batch(0)}, 4)) == 2
+        len(split_batch({"train": Loader(digits.train, bundle=digits, batch_size=2).batch(0)}, 4))
+        == 2
     )

@@ -48,7 +48,8 @@ def _plan(
 ) -> dict[str, Any]:
     from edgemask.engine import Objects
     from edgemask.engine.config import config_hash
-    from edgemask.engine.job import build_job, build_method, build_networks
+    from edgemask.engine.job import build_job
+    from edgemask.engine.networks import build_method, build_networks
     from edgemask.engine.rundir import RunDir, default_name
 
     folder = RunDir(out if out is not None else Path("runs") / default_name(config))

@@ -10,10 +10,11 @@ from edgemask.engine.job import Objects
 from edgemask.engine.observer import Observer, RunInfo
 from edgemask.engine.recipes import RECIPES, Recipe, explain
 from edgemask.engine.resolve import resolve
-from edgemask.engine.runs import Run, load_run, resume, train
+from edgemask.engine.run import Run, load_run
 from edgemask.engine.schema import assign, dump_yaml, json_schema, load_yaml, merge
 from edgemask.engine.signals import Interrupted
 from edgemask.engine.stepping import LossError
+from edgemask.engine.training import resume, train
 
 __all__ = [
     "RECIPES",

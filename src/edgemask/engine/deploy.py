@@ -16,8 +16,8 @@ from edgemask.errors import MissingExtraError, UserError, unknown_name
 if TYPE_CHECKING:
     from edgemask.data import DataBundle
     from edgemask.engine.loop import Trainer
+    from edgemask.engine.run import Run
     from edgemask.engine.rundir import RunDir
-    from edgemask.engine.runs import Run
 
 __all__ = ["FORMATS", "Normalised", "card", "export", "load_model", "save_weights"]
 
@@ -76,7 +76,8 @@ def read_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 def load_model(folder: RunDir) -> nn.Module:
     """Build the trained network of a finished run from its folder alone."""
-    from edgemask.engine.job import Objects, build_method, build_networks
+    from edgemask.engine.job import Objects
+    from edgemask.engine.networks import build_method, build_networks
 
     config = folder.config()
     if config.model.name.startswith("object:"):

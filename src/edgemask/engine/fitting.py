@@ -18,8 +18,9 @@ from edgemask.engine.job import Objects
 from edgemask.engine.observer import Observer
 from edgemask.engine.recipes import RECIPES
 from edgemask.engine.resolve import resolve
-from edgemask.engine.runs import Run, train
+from edgemask.engine.run import Run
 from edgemask.engine.schema import merge
+from edgemask.engine.training import train
 from edgemask.errors import UserError
 from edgemask.methods import Method
 from edgemask.noise import NoisyLabels

@@ -19,7 +19,7 @@ from edgemask.engine.deploy import read_weights
 from edgemask.engine.job import Objects, build_job
 from edgemask.engine.processes import Processes
 from edgemask.engine.resolve import is_object
-from edgemask.engine.runs import Run
+from edgemask.engine.run import Run
 from edgemask.engine.tester import Tester
 from edgemask.errors import UserError
 

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from edgemask.data import Batch, Loader
-from edgemask.data.loader import iterate
 from edgemask.diagnostics import retention
 from edgemask.engine.checkpoint import Checkpoints
 from edgemask.engine.config import Config
+from edgemask.engine.feeds import Feeds, split_batch
 from edgemask.engine.job import Job
 from edgemask.engine.observer import Observer
 from edgemask.engine.passes import move
 from edgemask.engine.probes import build_probes
 from edgemask.engine.processes import Processes
-from edgemask.engine.randomness import load_rng_state, rng_state, stream
+from edgemask.engine.randomness import load_rng_state, rng_state
 from edgemask.engine.record import Recorder
 from edgemask.engine.rundir import RunDir
 from edgemask.engine.signals import Interrupted, Stop
@@ -122,11 +121,18 @@ class Trainer:
             observer.on_epoch(self.history[-1])
 
     def _run_phase(self, phase: Phase) -> None:
-        feed = _Feeds(self, phase)
+        feed = Feeds(
+            phase,
+            self.job,
+            self.config,
+            self.processes,
+            epoch=self.epoch,
+            number=self.phase_number,
+        )
         self.stepper.begin(phase)
         for batch in feed.batches(self.position):
             clock = Clock(self.epoch, self.position, len(feed))
-            micro = _split(batch, self.config.train.accumulate)
+            micro = split_batch(batch, self.config.train.accumulate)
             moved = [{k: move(b, self.processes.device) for k, b in m.items()} for m in micro]
             results = self.stepper.step(phase, moved, clock)
             first = next(iter(phase.feeds))
@@ -303,76 +309,3 @@ class Trainer:
         self.method.task.generator.set_state(generator)
         if self.processes.main:
             self.folder.write_history(self.history)
-
-
-class _Feeds:
-    """The loaders of a phase, read in step: the first one leads, the others start again."""
-
-    def __init__(self, trainer: Trainer, phase: Phase):
-        job, config, processes = trainer.job, trainer.config, trainer.processes
-        self.workers = config.data.workers
-        self.loaders: dict[str, Loader] = {}
-        for number, (name, feed) in enumerate(phase.feeds.items()):
-            size = feed.batch_size or config.train.batch_size
-            if size % processes.count:
-                raise UserError(
-                    f"a batch of {size} samples cannot be shared evenly by {processes.count} "
-                    "processes; choose a multiple"
-                )
-            loader = Loader(
-                job.train,
-                job.given,
-                bundle=job.bundle,
-                views=feed.views,
-                batch_size=size // processes.count,
-                shuffle=feed.shuffle,
-                seed=stream("order", config.train.seed, trainer.phase_number, number),
-                drop_last=feed.drop_last,
-                indices=None if feed.indices is None else feed.indices.cpu(),
-                rank=processes.rank,
-                world_size=processes.count,
-            )
-            loader.set_epoch(trainer.epoch)
-            if len(loader) or not number:
-                self.loaders[name] = loader
-        self.first = next(iter(self.loaders.values()))
-
-    def __len__(self) -> int:
-        return len(self.first)
-
-    def batches(self, start: int) -> Iterator[dict[str, Batch]]:
-        """Yield one batch of each loader for every step from ``start`` on."""
-        yield from iterate(self._at, range(start, len(self)), self.workers)
-
-    def _at(self, position: int) -> dict[str, Batch]:
-        batch = {}
-        for name, loader in self.loaders.items():
-            cycle, place = divmod(position, len(loader))
-            batch[name] = loader.batch(place, cycle=cycle)
-        return batch
-
-
-def _split(batch: Mapping[str, Batch], parts: int) -> list[dict[str, Batch]]:
-    """Cut each batch of a step into micro-batches."""
-    if parts == 1:
-        return [dict(batch)]
-    cut = {name: _cut(part, parts) for name, part in batch.items()}
-    first = next(iter(cut))
-    return [
-        {name: pieces[number] for name, pieces in cut.items()}
-        for number in range(parts)
-        if len(cut[first][number].index)
-    ]
-
-
-def _cut(batch: Batch, parts: int) -> list[Batch]:
-    def pieces(values: Tensor) -> tuple[Tensor, ...]:
-        return values.tensor_split(parts)
-
-    views = [pieces(view) for view in batch.views]
-    return [
-        Batch(index, tuple(view[number] for view in views), target)
-        for number, (index, target) in enumerate(
-            zip(pieces(batch.index), pieces(batch.target), strict=True)
-        )
-    ]

@@ -1,4 +1,4 @@
-"""Training a config, and what comes of it: a :class:`Run`."""
+"""Training a config: from names to a finished run."""
 
 from __future__ import annotations
 
@@ -9,118 +9,28 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import nn
 
 from edgemask.engine.config import Config, flatten, to_dict
-from edgemask.engine.files import read_json
 from edgemask.engine.finish import finish
-from edgemask.engine.job import (
-    Job,
-    Objects,
-    build_criterion,
-    build_job,
-    build_method,
-    build_networks,
-)
+from edgemask.engine.job import Job, Objects, build_job
 from edgemask.engine.loop import Trainer
+from edgemask.engine.networks import build_criterion, build_method, build_networks
 from edgemask.engine.observer import Observer, RunInfo
 from edgemask.engine.passes import over_samples
 from edgemask.engine.precision import usable_precision
 from edgemask.engine.processes import Processes, has_accelerator
 from edgemask.engine.randomness import seed_everything, stream
 from edgemask.engine.resolve import is_object, resolve
+from edgemask.engine.run import Run
 from edgemask.engine.rundir import RunDir, default_name
 from edgemask.engine.signals import Interrupted, listen
 from edgemask.errors import EdgeMaskWarning, UserError
 from edgemask.methods import Method, Task
 from edgemask.noise import NoisyLabels
 
-__all__ = ["Run", "load_run", "resume", "train"]
-
-
-class Run:
-    """A run and its results, read from its folder when they are asked for.
-
-    Args:
-        path: The run's folder.
-        model: The trained network, if it is at hand; otherwise it is built from the folder.
-    """
-
-    def __init__(self, path: str | Path, *, model: nn.Module | None = None):
-        self.folder = RunDir(path)
-        if not self.folder.started:
-            raise UserError(f"{path} holds no run: there is no config.yaml in it")
-        self._model = model
-
-    def __repr__(self) -> str:
-        state = "finished" if self.finished else f"{len(self.history)} epochs done"
-        return f"Run({str(self.path)!r}, {state})"
-
-    @property
-    def path(self) -> Path:
-        """The run's folder."""
-        return self.folder.path
-
-    @property
-    def config(self) -> Config:
-        """The resolved config."""
-        return self.folder.config()
-
-    @property
-    def finished(self) -> bool:
-        """Whether the run has come to its end."""
-        return self.folder.finished
-
-    @property
-    def history(self) -> list[dict[str, Any]]:
-        """The metrics of each epoch, as in ``metrics.jsonl``."""
-        return self.folder.history()
-
-    @property
-    def summary(self) -> dict[str, Any]:
-        """The final numbers, as in ``summary.json``."""
-        self._need_finished()
-        summary: dict[str, Any] = read_json(self.folder / "summary.json")
-        return summary
-
-    @property
-    def noise(self) -> NoisyLabels:
-        """The labels that were trained on."""
-        return NoisyLabels.load(self.folder / "noise.npz")
-
-    @property
-    def samples(self) -> dict[str, NDArray[Any]]:
-        """What is known of each training sample, as in ``samples.npz``."""
-        self._need_finished()
-        with np.load(self.folder / "samples.npz", allow_pickle=False) as arrays:
-            return dict(arrays)
-
-    @property
-    def trust(self) -> NDArray[np.float32]:
-        """The probability that each given label is right."""
-        return self.samples["trust"]
-
-    @property
-    def model(self) -> nn.Module:
-        """The trained network, in ``eval()`` mode."""
-        if self._model is None:
-            from edgemask.engine.deploy import load_model
-
-            self._need_finished()
-            self._model = load_model(self.folder)
-        return self._model.eval()
-
-    def _need_finished(self) -> None:
-        if not self.finished:
-            raise UserError(f"{self.path} is not finished; go on with: edgemask resume {self.path}")
-
-
-def load_run(path: str | Path) -> Run:
-    """Open a run's folder."""
-    return Run(path)
+__all__ = ["resume", "train"]
 
 
 def resume(path: str | Path, *, observers: Sequence[Observer] = ()) -> Run:

@@ -1,0 +1,108 @@
+"""What feeds a phase: its loaders in step, and micro-batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from torch import Tensor
+
+from edgemask.data import Batch, Loader
+from edgemask.data.loader import iterate
+from edgemask.engine.config import Config
+from edgemask.engine.job import Job
+from edgemask.engine.processes import Processes
+from edgemask.engine.randomness import stream
+from edgemask.errors import UserError
+from edgemask.methods import Phase
+
+__all__ = ["Feeds", "split_batch"]
+
+
+class Feeds:
+    """The loaders of a phase, read in step: the first one leads, the others start again.
+
+    Args:
+        phase: The phase.
+        job: Data and labels.
+        config: Batch size, seed and workers.
+        processes: The processes that share a batch.
+        epoch: The epoch, from 0.
+        number: Which phase of the epoch it is, from 0.
+    """
+
+    def __init__(
+        self,
+        phase: Phase,
+        job: Job,
+        config: Config,
+        processes: Processes,
+        *,
+        epoch: int,
+        number: int,
+    ):
+        self.workers = config.data.workers
+        self.loaders: dict[str, Loader] = {}
+        for place, (name, feed) in enumerate(phase.feeds.items()):
+            size = feed.batch_size or config.train.batch_size
+            if size % processes.count:
+                raise UserError(
+                    f"a batch of {size} samples cannot be shared evenly by {processes.count} "
+                    "processes; choose a multiple"
+                )
+            loader = Loader(
+                job.train,
+                job.given,
+                bundle=job.bundle,
+                views=feed.views,
+                batch_size=size // processes.count,
+                shuffle=feed.shuffle,
+                seed=stream("order", config.train.seed, number, place),
+                drop_last=feed.drop_last,
+                indices=None if feed.indices is None else feed.indices.cpu(),
+                rank=processes.rank,
+                world_size=processes.count,
+            )
+            loader.set_epoch(epoch)
+            if len(loader) or not place:
+                self.loaders[name] = loader
+        self.first = next(iter(self.loaders.values()))
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    def batches(self, start: int) -> Iterator[dict[str, Batch]]:
+        """Yield one batch of each loader for every step from ``start`` on."""
+        yield from iterate(self._at, range(start, len(self)), self.workers)
+
+    def _at(self, position: int) -> dict[str, Batch]:
+        batch = {}
+        for name, loader in self.loaders.items():
+            cycle, place = divmod(position, len(loader))
+            batch[name] = loader.batch(place, cycle=cycle)
+        return batch
+
+
+def split_batch(batch: Mapping[str, Batch], parts: int) -> list[dict[str, Batch]]:
+    """Cut each batch of a step into micro-batches."""
+    if parts == 1:
+        return [dict(batch)]
+    cut = {name: _cut(part, parts) for name, part in batch.items()}
+    first = next(iter(cut))
+    return [
+        {name: pieces[number] for name, pieces in cut.items()}
+        for number in range(parts)
+        if len(cut[first][number].index)
+    ]
+
+
+def _cut(batch: Batch, parts: int) -> list[Batch]:
+    def pieces(values: Tensor) -> tuple[Tensor, ...]:
+        return values.tensor_split(parts)
+
+    views = [pieces(view) for view in batch.views]
+    return [
+        Batch(index, tuple(view[number] for view in views), target)
+        for number, (index, target) in enumerate(
+            zip(pieces(batch.index), pieces(batch.target), strict=True)
+        )
+    ]

@@ -120,14 +120,14 @@ def test_mixup_mixes_inputs_and_losses(tmp_path, monkeypatch):
     from edgemask.methods import supervised
 
     seen = []
-    real = supervised._mix
+    real = supervised.mix
 
     def mix(first, second, share):
         seen.append((share, real(first, second, share)))
         torch.testing.assert_close(seen[-1][1], share * first + (1 - share) * second)
         return seen[-1][1]
 
-    monkeypatch.setattr(supervised, "_mix", mix)
+    monkeypatch.setattr(supervised, "mix", mix)
     trained(tmp_path, {"method": {"options": {"mixup": 0.4}}, "train": {"epochs": 6}})
     shares = torch.tensor([share for share, _ in seen])
     assert len(shares) == 30
@@ -138,10 +138,10 @@ def test_mixup_mixes_inputs_and_losses(tmp_path, monkeypatch):
 
 def test_mixup_refuses_what_cannot_be_mixed():
     from edgemask.errors import UserError
-    from edgemask.methods.supervised import _mix
+    from edgemask.methods.parts.mixing import mix
 
     with pytest.raises(UserError, match="floating-point"):
-        _mix(torch.ones(2, dtype=torch.long), torch.ones(2, dtype=torch.long), 0.5)
+        mix(torch.ones(2, dtype=torch.long), torch.ones(2, dtype=torch.long), 0.5)
 
 
 @pytest.mark.parametrize("head", ["sem", "skan", "dropconnect"])

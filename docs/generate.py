@@ -17,6 +17,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 PAGES = Path(__file__).parent
 MARKED = re.compile(r"<!-- generated:([\w-]+) -->\n.*?<!-- /generated -->", re.DOTALL)
@@ -309,6 +310,54 @@ def training_recipe_table() -> str:
     return table(["dataset", "recipes"], rows)
 
 
+def command_overview() -> str:
+    """Every verb in a line."""
+    return table(
+        ["command", "what it does"],
+        [[f"`edgemask {words}`", summary(verb)] for words, verb in verbs()],
+    )
+
+
+def command_options() -> str:
+    """Every verb with its arguments and options."""
+    parts = []
+    for words, verb in verbs():
+        rows = []
+        for parameter in verb.params:
+            if parameter.name == "help":
+                continue
+            names = [*parameter.opts, *parameter.secondary_opts]
+            given = parameter.param_type_name == "argument"
+            shown = [parameter.metavar or str(parameter.name)] if given else names
+            metavar = "" if given or getattr(parameter, "is_flag", False) else parameter.metavar
+            called = ", ".join(shown) + (f" {metavar}" if metavar else "")
+            rows.append([f"`{called}`", getattr(parameter, "help", None) or ""])
+        parts.append(f"### `edgemask {words}`\n\n{plain(summary(verb))}")
+        if rows:
+            parts.append(table(["argument", "meaning"], rows))
+    return "\n\n".join(parts)
+
+
+def verbs() -> list[tuple[str, Any]]:
+    """Return the commands of the command line, those of a group each by itself."""
+    from typer.main import get_command
+
+    from edgemask.cli.app import app
+
+    found: list[tuple[str, Any]] = []
+    for name, verb in get_command(app).commands.items():
+        inner = getattr(verb, "commands", None)
+        found += (
+            [(f"{name} {word}", one) for word, one in inner.items()] if inner else [(name, verb)]
+        )
+    return found
+
+
+def summary(verb: Any) -> str:
+    """Return the first paragraph of a command's help."""
+    return inspect.cleandoc(verb.help).split("\n\n")[0].replace("\n", " ")
+
+
 GENERATORS: dict[str, Callable[[], str]] = {
     "criteria": criteria_table,
     "heads": head_table,
@@ -323,6 +372,8 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "loss-cards": loss_cards,
     "loss-presets": loss_presets,
     "models": model_table,
+    "command-overview": command_overview,
+    "command-options": command_options,
 }
 
 

@@ -20,7 +20,7 @@ def shown(call, tmp_path_factory):
 def test_the_demo_states_its_setting_and_its_numbers(shown):
     folder, text = shown
     lines = text.splitlines()
-    for words in ("60 %", "256 features", "shifts by one pixel", "SGD", "1 epochs", "seeds 0 to 1"):
+    for words in ("60 %", "256 features", "shifts by one pixel", "SGD", "1 epoch,", "2 seeds"):
         assert words in text
     table = [line.split() for line in lines if line.startswith(("CE", "JAL"))]
     assert [row[0] for row in table] == ["CE", "CE-SEM", "JAL", "JAL-SEM"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import time
 import pytest
 
 LINE = (
-    "train", "--data", "digits", "--noise", "sym:0.4", "--head", "sem", "--epochs", "6",
+    "train", "--data", "digits", "--noise", "sym:0.4", "--head", "sem(rho=0.4)", "--epochs", "6",
     "--batch-size", "32", "--seed", "3", "--track", "none", "--quiet",
 )  # fmt: skip
 
@@ -57,6 +58,12 @@ def same(one, other):
         lines = [json.loads(line) for line in (folder / "metrics.jsonl").open()]
         rows.append([{k: v for k, v in row.items() if k != "seconds"} for row in lines])
     return weights[0] == weights[1] and rows[0] == rows[1]
+
+
+@pytest.mark.slow
+def test_the_command_is_kept_as_typed(undisturbed):
+    command = json.loads((undisturbed / "summary.json").read_text())["command"]
+    assert shlex.split(command) == ["edgemask", *LINE, "--out", str(undisturbed)]
 
 
 @pytest.mark.slow

@@ -82,13 +82,15 @@ def demo(
 
 
 def _setting(seeds: int, epochs: int) -> str:
+    from edgemask.cli.screen import count
+
     size, rate = SETTINGS["train"]["batch_size"], SETTINGS["optim"]["lr"]
     return (
         "digits: 1,438 images of 8x8 pixels to learn from, 60 % of their labels wrong (symmetric "
         "noise), 359 to test on\n"
         "small-cnn with 256 features before the head, random shifts by one pixel\n"
-        f"SGD, momentum 0.9, constant rate {rate}, batches of {size}, {epochs} epochs, "
-        f"seeds 0 to {seeds - 1}\n"
+        f"SGD, momentum 0.9, constant rate {rate}, batches of {size}, "
+        f"{count(epochs, 'epoch')}, {count(seeds, 'seed')}\n"
         "under one seed all four have the same noise, initial weights and data order"
     )
 

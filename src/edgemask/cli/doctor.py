@@ -130,9 +130,12 @@ def _devices() -> list[dict[str, str]]:
 
 
 def _precision() -> dict[str, str | None]:
-    from edgemask.engine.precision import probe
+    import torch
 
-    return {"fp32": None, "bf16": probe("bf16"), "fp16": probe("fp16")}
+    from edgemask.engine.precision import usable_precision
+
+    cpu = torch.device("cpu")
+    return {name: usable_precision(name, cpu)[1] for name in ("fp32", "bf16", "fp16")}
 
 
 def _data(root: str | None) -> list[dict[str, Any]]:

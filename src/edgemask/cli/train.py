@@ -124,11 +124,22 @@ def train(
         ),
     ] = None,
     epochs: Annotated[
-        int | None, typer.Option("--epochs", "-e", metavar="N", rich_help_panel=_HOW)
+        int | None,
+        typer.Option(
+            "--epochs",
+            "-e",
+            metavar="N",
+            rich_help_panel=_HOW,
+            help="Passes over the data. (default: 20)",
+        ),
     ] = None,
-    batch_size: Annotated[int | None, typer.Option(metavar="N", rich_help_panel=_HOW)] = None,
+    batch_size: Annotated[
+        int | None,
+        typer.Option(metavar="N", rich_help_panel=_HOW, help="Samples of a step. (default: 128)"),
+    ] = None,
     lr: Annotated[
-        float | None, typer.Option(metavar="X", rich_help_panel=_HOW, help="Learning rate.")
+        float | None,
+        typer.Option(metavar="X", rich_help_panel=_HOW, help="Learning rate. (default: 0.01)"),
     ] = None,
     seed: Annotated[
         int | None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -69,7 +70,7 @@ def _summary(trainer: Trainer, trust: Any, per_class: list[float | None]) -> dic
         "config_hash": config_hash(trainer.config),
         "noise_fingerprint": noise.fingerprint,
         "seed": trainer.config.train.seed,
-        "command": " ".join(sys.argv),
+        "command": shlex.join(sys.argv),
     }
 
 

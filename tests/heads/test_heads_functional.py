@@ -65,6 +65,13 @@ def test_unknown_criterion_is_named_with_its_neighbours() -> None:
         edge_scores(v, w, criterion="rsm")
 
 
+@pytest.mark.parametrize("width", [1, 3])
+def test_sizes_that_do_not_fit_are_named(width: int) -> None:
+    v, w, _ = problem()
+    with pytest.raises(UserError, match=rf"\(5, {width}\) and \(3, 4\)"):
+        edge_scores(v[:, :width], w)
+
+
 def test_leading_dimensions_are_samples() -> None:
     v, w, _ = problem(b=6)
     assert torch.equal(edge_scores(v.view(2, 3, 4), w), edge_scores(v, w))

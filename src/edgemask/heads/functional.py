@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from edgemask.errors import UserError
 from edgemask.heads.criteria import CRITERIA
 from edgemask.heads.policies import Policy, parse_policy
 
@@ -47,6 +48,11 @@ def edge_scores(
         50.0
     """
     rule = CRITERIA[criterion]
+    if input.shape[-1:] != weight.shape[-1:]:
+        raise UserError(
+            f"the input's last dimension must be the weight's: got shapes {tuple(input.shape)} and "
+            f"{tuple(weight.shape)}"
+        )
     dtype = torch.promote_types(weight.dtype, torch.float32)
     samples = input.reshape(-1, input.shape[-1]).to(dtype)
     total = rule.statistic(samples, samples.square().sum(dim=0), weight, bias)

@@ -176,8 +176,10 @@ class SKANLinear(EdgeScoring, KANLinear):
         base, splines = self.basis(samples)
         if self.is_step():
             self._functions = (base.detach(), splines.detach())
-            mask = self.mask_for(samples)
-            self._functions = None
+            try:
+                mask = self.mask_for(samples)
+            finally:
+                self._functions = None
         else:
             mask = self.expected_mask() if self.inference == "expected" else None
         logits = self.combine(base, splines, mask)

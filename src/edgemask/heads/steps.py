@@ -11,8 +11,8 @@ forward in ``train()`` with gradient                   a step of its own: scores
                                                        draws a mask and uses it at once
 several passes inside ``with one_step(model):``        the first one scores and draws, the others
                                                        use its mask; one update
-``eval()``; ``no_grad`` outside such a block;          dense, as at test; nothing is written
-inside ``with predicting(model):``
+``eval()``; ``no_grad`` outside such a block;          a prediction, as at test; nothing is written
+``inference_mode``; ``with predicting(model):``
 the same forward again inside ``backward``             the mask of the pass that it repeats, or an
 (activation checkpointing)                             error where that cannot be known
 =====================================================  ============================================

@@ -58,6 +58,11 @@ def test_outside_of_the_extended_grid_value_and_slope_are_zero() -> None:
 def test_basis_passes_gradcheck(order: int) -> None:
     x = (torch.rand(10, dtype=torch.float64) * 4 - 2).requires_grad_()
     assert torch.autograd.gradcheck(lambda x: bspline_basis(x, order=order), (x,))
+    assert torch.autograd.gradgradcheck(lambda x: bspline_basis(x, order=order), (x,))
+    # the first derivative is the same on the way to a second one
+    (plain,) = torch.autograd.grad(bspline_basis(x, order=order).cos().sum(), x)
+    (again,) = torch.autograd.grad(bspline_basis(x, order=order).cos().sum(), x, create_graph=True)
+    torch.testing.assert_close(again, plain)
 
 
 @pytest.mark.parametrize("order", [1, 2, 3])

@@ -358,6 +358,48 @@ def summary(verb: Any) -> str:
     return inspect.cleandoc(verb.help).split("\n\n")[0].replace("\n", " ")
 
 
+def method_table() -> str:
+    """Every method in a line, with the passes of one step."""
+    from edgemask.methods import METHODS, Method
+
+    rows = []
+    summaries = METHODS.summaries()
+    for name, method in METHODS.items():
+        passes = []
+        for phase, roles in method.roles.items():
+            learning = sum(role in ("main", "auxiliary") for role in roles)
+            passes.append(f"{phase}: {len(roles)} / {learning}")
+        nets = [*method.networks, *(f"{copy} (follows)" for copy in method.copies)]
+        rows.append(
+            [
+                f"`{name}`",
+                plain(summaries[name].rstrip(".")),
+                ", ".join(nets),
+                "; ".join(passes),
+                yes(method.uses_criterion),
+                yes(method.trust is not Method.trust),
+            ]
+        )
+    header = ["name", "method", "networks", "forward / backward", "takes `--loss`", "own trust"]
+    return table(header, rows)
+
+
+def method_options() -> str:
+    """The options of every method that has some."""
+    from edgemask.methods import METHODS
+
+    parts = []
+    for name, method in METHODS.items():
+        _, arguments = docstring(method)
+        rows = [
+            [f"`{key}`", f"`{parameter.default!r}`", arguments[key]]
+            for key, parameter in inspect.signature(method).parameters.items()
+        ]
+        if rows:
+            parts.append(f"### `{name}`\n\n{table(['option', 'default', 'meaning'], rows)}")
+    return "\n\n".join(parts)
+
+
 GENERATORS: dict[str, Callable[[], str]] = {
     "criteria": criteria_table,
     "heads": head_table,
@@ -374,6 +416,8 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "models": model_table,
     "command-overview": command_overview,
     "command-options": command_options,
+    "method-table": method_table,
+    "method-options": method_options,
 }
 
 

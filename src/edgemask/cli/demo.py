@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from edgemask.cli.options import Json, Quiet
+from edgemask.cli.options import Json
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -54,7 +54,9 @@ def demo(
     ] = min(2, os.cpu_count() or 1),
     fresh: Annotated[bool, typer.Option("--fresh", help="Do finished runs again.")] = False,
     as_json: Json = False,
-    quiet: Quiet = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print nothing but errors and the outcome.")
+    ] = False,
 ) -> None:
     """Compare CE and JAL with and without the SEM head on digits with 60 % wrong labels.
 
@@ -109,18 +111,14 @@ def _run_all(
         futures = {pool.submit(_run, cell, epochs, fresh): cell for cell in cells}
         for done in _finished(futures, out, epochs=epochs, quiet=quiet):
             done.result()
-    except BaseException:
-        _end(pool)
-        raise
-    pool.shutdown()
-
-
-def _end(pool: Any) -> None:
-    """Stop the workers at once; their runs go on from the last checkpoint next time."""
-    workers = list((pool._processes or {}).values())
-    pool.shutdown(wait=False, cancel_futures=True)
-    for worker in workers:
-        worker.terminate()
+        pool.shutdown()
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("stopped; the same line goes on with it") from None
+    finally:
+        # Nothing is left to end but after a failure; then the runs go on next time.
+        pool.shutdown(wait=False, cancel_futures=True)
+        for worker in multiprocessing.active_children():
+            worker.terminate()
 
 
 def _run(cell: Cell, epochs: int, fresh: bool) -> None:

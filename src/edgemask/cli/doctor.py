@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import platform
+import shutil
 import sys
 from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated, Any
@@ -90,8 +91,6 @@ def _system() -> dict[str, Any]:
 
 
 def _compiler() -> str:
-    import shutil
-
     names = (os.environ.get("CXX"), "g++", "clang++")
     found = next((name for name in names if name and shutil.which(name)), None)
     if found is None:

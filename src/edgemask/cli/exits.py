@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import sys
 import warnings
 from typing import Any
 
@@ -48,8 +49,6 @@ class Verbs(TyperGroup):
 
 def _code(error: UserError) -> int:
     """A loss that is no longer finite is nobody's mistake; all else that is refused is."""
-    import sys
-
     engine = sys.modules.get("edgemask.engine")
     if engine is not None and isinstance(error, engine.LossError):
         return FAILURE

@@ -117,7 +117,7 @@ class LiveView(Watcher):
         self.rows: deque[Mapping[str, Any]] = deque(maxlen=_ROWS)
         self.best: float | None = None
         self.live = Live(self, console=out, refresh_per_second=5)
-        self._eta, self._until = "", 0.0
+        self._eta, self._until, self._reached = "", 0.0, 0.0
 
     def __rich__(self) -> RenderableType:
         """Draw what there is to see now."""
@@ -165,7 +165,9 @@ class LiveView(Watcher):
         """Move the bar by a step."""
         where = "" if phase == "train" else f"{phase} "
         text = f"{where}step {step}/{steps}  loss {loss:.3f}"
-        self.bar.update(self.task, completed=epoch + step / max(steps, 1), step=text)
+        # An epoch may have several phases; the bar waits for the longest and never goes back.
+        self._reached = max(self._reached, epoch + step / max(steps, 1))
+        self.bar.update(self.task, completed=self._reached, step=text)
 
     def on_epoch(self, metrics: Mapping[str, Any]) -> None:
         """Add the epoch to the table."""

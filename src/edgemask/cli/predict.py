@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import sys
+import zipfile
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -70,8 +72,6 @@ def predict(
 
 
 def _array(path: Path, key: str) -> NDArray[Any]:
-    import zipfile
-
     import numpy as np
 
     from edgemask.errors import DataError, UserError, unknown_name
@@ -94,8 +94,6 @@ def _array(path: Path, key: str) -> NDArray[Any]:
 
 
 def _json(rows: list[dict[str, Any]]) -> str:
-    import json
-
     return json.dumps(rows, indent=2, ensure_ascii=False) + "\n"
 
 

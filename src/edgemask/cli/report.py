@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -36,8 +37,6 @@ def report(
 
 
 def _common_folder(runs: list[Path]) -> Path:
-    import os
-
     if len(runs) == 1:
         return runs[0]
     return Path(os.path.commonpath([run.resolve() for run in runs]))

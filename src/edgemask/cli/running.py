@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -40,8 +41,6 @@ def run_and_show(start: Callable[[Sequence[Observer]], Run], *, as_json: bool, q
 
 
 def _first_process() -> bool:
-    import os
-
     return os.environ.get("RANK", "0") == "0"
 
 

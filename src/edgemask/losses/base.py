@@ -59,7 +59,7 @@ class Loss(nn.Module):
         self,
         logits: Tensor,
         target: Tensor,
-        index: Tensor | None = None,  # noqa: ARG002
+        index: Tensor | None = None,
     ) -> Tensor:
         """Compute the loss of a batch.
 

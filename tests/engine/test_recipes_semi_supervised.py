@@ -1,0 +1,94 @@
+"""Recipes of DivideMix, UNICON, CDR, ELR and SOP against the published numbers."""
+
+from __future__ import annotations
+
+import pytest
+
+from edgemask.engine.recipes import RECIPES, explain
+from edgemask.engine.schedules import build_schedule
+
+
+def values(name):
+    return {key: value for key, value, _ in explain(name)}
+
+
+def test_dividemix_on_clothing1m_is_the_column_of_table_s6():
+    rows = {key: (value, source) for key, value, source in explain("clothing1m/dividemix-sem")}
+    table = {
+        "model.name": "timm:resnet50",
+        "model.pretrained": True,
+        "train.epochs": 80,
+        "train.batch_size": 32,
+        "optim.lr": 0.002,
+        "optim.weight_decay": 1e-4,
+    }
+    for key, value in table.items():
+        assert rows[key] == (value, "the paper, Table S6"), key
+    config = RECIPES["clothing1m/dividemix-sem"].config()
+    schedule = build_schedule(config.optim.schedule, config.train.epochs)
+    assert [round(schedule.at(e, float(e)), 6) for e in (0, 39, 40, 79)] == [1, 1, 0.1, 0.1]
+    assert config.head.name == "sem"
+    assert config.method.options["unlabelled_loss"] is False
+    assert config.method.options["subset"] == 32_000
+    assert values("clothing1m/dividemix-released")["optim.weight_decay"] == 1e-3
+
+
+# epochs, batch, lr, weight decay, alpha, warm-up
+RELEASED = {
+    "cifar10/dividemix": (300, 64, 0.02, 5e-4, 4.0, 10),
+    "cifar100/dividemix": (300, 64, 0.02, 5e-4, 4.0, 30),
+    "webvision-mini/dividemix": (80, 32, 0.01, 5e-4, 0.5, 1),
+    "cifar10/unicon": (350, 64, 0.02, 5e-4, 4.0, 10),
+    "cifar100/unicon": (350, 64, 0.02, 5e-4, 4.0, 30),
+    "webvision-mini/unicon": (120, 24, 0.01, 1e-4, 0.5, 2),
+    "clothing1m/unicon": (200, 32, 0.005, 1e-3, 0.5, 0),
+}
+
+
+@pytest.mark.parametrize("name", RELEASED)
+def test_released_settings(name):
+    config = RECIPES[name].config()
+    found = (
+        config.train.epochs,
+        config.train.batch_size,
+        config.optim.lr,
+        config.optim.weight_decay,
+        config.method.options["alpha"],
+        config.method.options["warmup"],
+    )
+    assert found == RELEASED[name]
+    assert config.optim.momentum == 0.9
+    assert not config.optim.nesterov
+
+
+def test_the_rate_of_unicon_rises_again_as_released():
+    config = RECIPES["cifar10/unicon"].config()
+    schedule = build_schedule(config.optim.schedule, config.train.epochs)
+    rate = [config.optim.lr * schedule.at(epoch, float(epoch)) for epoch in (0, 280, 350)]
+    assert rate == pytest.approx([0.02, 2e-4, 0.0031], abs=1e-4)
+
+
+def test_cdr_is_trained_like_plain_cross_entropy():
+    plain, cdr = values("cifar100/ce"), values("cifar100/cdr")
+    for key in ("model.name", "train.epochs", "optim.lr", "optim.clip", "loss.name"):
+        assert cdr[key] == plain[key], key
+    assert cdr["method.options.rule"] == "paper"
+    assert values("cifar100/cdr-head")["method.options.scope"] == "head"
+    released = values("cifar10/cdr-released")
+    assert released["method.options.rule"] == "code"
+    assert released["optim.weight_decay"] == 1e-3
+    assert released["train.batch_size"] == 64
+
+
+def test_elr_and_sop_are_as_released():
+    symmetric, asymmetric = values("cifar10/elr"), values("cifar10/elr-asym")
+    assert (symmetric["loss.options.beta"], symmetric["loss.options.lam"]) == (0.7, 3.0)
+    assert (asymmetric["loss.options.beta"], asymmetric["loss.options.lam"]) == (0.9, 1.0)
+    assert (symmetric["train.epochs"], asymmetric["train.epochs"]) == (150, 120)
+    config = RECIPES["cifar10/elr"].config()
+    schedule = build_schedule(config.optim.schedule, 150)
+    assert schedule.at(10, 10.0) == 1.0
+    assert 0.02 * schedule.at(9, 9.0) == pytest.approx(0.02 * 0.05 + 0.019 * 0.0245, abs=1e-4)
+    sop = values("cifar100/sop-asym")
+    assert (sop["loss.options.lr_u"], sop["loss.options.lr_v"]) == (0.1, 100.0)
+    assert (sop["train.epochs"], sop["model.name"]) == (300, "preact-resnet18")

@@ -35,8 +35,9 @@ def equal(first, second):
 
 
 @pytest.mark.slow
-# One with two networks and a table, one with a momentum copy, a queue and thresholds.
-@pytest.mark.parametrize("name", ["ca2c", "josnc"])
+# One with two networks and a table, one with a momentum copy, a queue and thresholds, one whose
+# networks take turns on a division.
+@pytest.mark.parametrize("name", ["ca2c", "josnc", "dividemix"])
 def test_two_processes_remember_the_same(name, tmp_path):
     settings = merge(SETTINGS, {"method": {"name": f"object:{name}"}})
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]

@@ -12,11 +12,11 @@ from edgemask.cli.screen import console, count, duration, percent
 from edgemask.engine import RunInfo, resolve
 
 
-def terminal(**options):
+def terminal(width=120, **options):
     return Console(
         file=io.StringIO(),
         force_terminal=True,
-        width=120,
+        width=width,
         markup=False,
         highlight=False,
         **options,
@@ -65,8 +65,8 @@ def test_live_view_shows_progress_and_numbers(tmp_path):
     assert "left" not in _drawn(watcher)
 
 
-def _drawn(watcher):
-    shown = terminal(color_system=None)
+def _drawn(watcher, width=120):
+    shown = terminal(width, color_system=None)
     shown.print(watcher)
     return shown.file.getvalue()
 
@@ -77,6 +77,17 @@ def test_live_view_keeps_the_last_epochs_only(tmp_path):
     for number in range(20):
         watcher.on_epoch(epoch(number))
     assert [row["epoch"] for row in watcher.rows] == list(range(12, 20))
+    watcher.stop()
+
+
+@pytest.mark.parametrize(("width", "shown"), [(80, False), (120, True)])
+def test_a_narrow_terminal_shows_less_but_whole(tmp_path, width, shown):
+    watcher = LiveView(terminal(width))
+    watcher.on_start(info(tmp_path))
+    watcher.on_epoch(epoch(0, **{"confidence/clean": 0.5, "validation/accuracy": 0.25}))
+    text = _drawn(watcher, width)
+    assert ("conf. clean" in text) is shown
+    assert "…" not in text
     watcher.stop()
 
 

@@ -82,3 +82,12 @@ def test_explain_offers_the_nearest_recipe(call):
 
 def test_explain_prints_one_format_at_a_time(call):
     assert "choose one" in call("explain", "digits/ce", "--json", "--yaml", code=2).stderr
+
+
+def test_the_schema_of_a_config_is_for_editors(call):
+    schema = json.loads(call("explain", "--schema").stdout)
+    assert "epochs" in json.dumps(schema["$defs"]["TrainConfig"]["properties"])
+
+
+def test_explain_needs_a_recipe(call):
+    assert "edgemask list recipes" in call("explain", code=2).stderr

@@ -18,25 +18,33 @@ __all__ = ["explain"]
 
 def explain(
     recipe: Annotated[
-        str,
+        str | None,
         typer.Argument(
-            metavar="RECIPE",
+            metavar="[RECIPE]",
             help="Its name, as in: edgemask list recipes.",
             autocompletion=complete("recipes"),
         ),
-    ],
+    ] = None,
     settings: Set = None,
     as_yaml: Annotated[
         bool, typer.Option("--yaml", help="Print a file for: edgemask train --config.")
+    ] = False,
+    schema: Annotated[
+        bool, typer.Option("--schema", help="Print the JSON schema of a config file instead.")
     ] = False,
     as_json: Json = False,
 ) -> None:
     """Print every resolved value of a recipe and its source."""
     from edgemask.cli.screen import print_json, print_table
-    from edgemask.engine import dump_yaml
+    from edgemask.engine import dump_yaml, json_schema
     from edgemask.engine.recipes import explain_config
     from edgemask.errors import UserError
 
+    if schema:
+        print_json(json_schema())
+        return
+    if recipe is None:
+        raise UserError("name a recipe to explain; edgemask list recipes shows them all")
     if as_json and as_yaml:
         raise UserError("--json and --yaml: choose one")
     config, sources = _laid(recipe, settings or [])

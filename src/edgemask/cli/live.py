@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["LineView", "LiveView", "Watcher", "view"]
 
 _ROWS = 8
+_WIDE = 100
 # Columns of an epoch: the metric, its title, how it is written.
 _COLUMNS: tuple[tuple[str, str, int], ...] = (
     ("test/accuracy", "test", 2),
@@ -132,6 +133,8 @@ class LiveView(Watcher):
         from rich.table import Table
 
         shown = [column for column in _COLUMNS if self.rows[-1].get(column[0]) is not None]
+        if self.out.width < _WIDE:
+            shown = [column for column in shown if not column[0].startswith("confidence/")]
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
         titles = ["epoch", "loss", *(title for _, title, _ in shown), "seconds"]
         for title in titles:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import numpy as np
@@ -118,6 +119,26 @@ def test_ready_labels(tmp_path):
     labels = make("pair:0.3", digits.train.labels, 10, seed=5)
     run = em.fit("digits", noise=labels, epochs=1, out=tmp_path / "run", settings=QUICK)
     assert run.noise.fingerprint == labels.fingerprint
+
+
+def test_several_test_sets_have_their_own_names(tmp_path):
+    digits = em.data.load("digits")
+    both = dataclasses.replace(
+        digits, tests={"main": digits.test, "second": em.data.load("digits").train}
+    )
+    run = em.fit(both, noise="sym:0.4", epochs=1, out=tmp_path / "run", settings=QUICK)
+    row = run.history[0]
+    assert row["test.second/accuracy"] != row["test/accuracy"]
+    assert run.summary["test.second/accuracy"]["last"] == row["test.second/accuracy"]
+    # The second set is the training images under their true labels.
+    samples = run.samples
+    share = (samples["predicted"] == samples["clean"]).mean()
+    assert row["test.second/accuracy"] == pytest.approx(share)
+
+
+def test_a_place_for_the_head_in_a_model_that_knows_its_own(tmp_path):
+    with pytest.raises(UserError, match=r"head\.at is for model objects"):
+        em.fit("digits", epochs=1, out=tmp_path / "run", settings=QUICK | {"head": {"at": "fc"}})
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from edgemask.engine.record import Recorder
 from edgemask.engine.rundir import RunDir
 from edgemask.engine.signals import Interrupted, Stop
 from edgemask.engine.stepping import Stepper
-from edgemask.engine.tester import Tester
+from edgemask.engine.tester import Outcome, Tester
 from edgemask.errors import UserError
 from edgemask.methods import Clock, Method, Phase
 from edgemask.methods.parts.tables import joined_rows
@@ -84,6 +84,8 @@ class Trainer:
         self.retention: float | None = None
         self.history: list[dict[str, Any]] = []
         self.seconds = 0.0
+        # The last epoch's answers, so that the end of the run need not ask again.
+        self.answers: dict[str, Outcome] = {}
         self._synced: dict[str, Tensor] = {}
         self._clock = self._saved = time.monotonic()
 
@@ -217,7 +219,7 @@ class Trainer:
         if last or (self.epoch + 1) % config.eval.every == 0:
             for number, (name, split) in enumerate(self.job.tests.items()):
                 prefix = "test" if not number else f"test.{name}"
-                outcome = self.tester(split)
+                outcome = self.answers[prefix] = self.tester(split)
                 row |= outcome.metrics(prefix, classes, top5=config.eval.top5)
                 if "calibration" in config.log.record:
                     row |= outcome.calibration(prefix)
@@ -228,7 +230,8 @@ class Trainer:
             row["head/retention"] = self.retention
         every = config.train.record_every
         if last or (every and (self.epoch + 1) % every == 0):
-            row |= self.recorder.look(self.tester(self.job.train, self.job.given))
+            outcome = self.answers["train"] = self.tester(self.job.train, self.job.given)
+            row |= self.recorder.look(outcome)
         first = self.method.nets[self.method.networks[0]]
         self.recorder.head(first, self.epoch, self.retention)
         now = time.monotonic()

@@ -13,6 +13,7 @@ from edgemask.data import DataBundle
 from edgemask.engine.config import Config
 from edgemask.engine.job import Objects
 from edgemask.engine.randomness import seed_everything, stream
+from edgemask.errors import UserError
 from edgemask.methods import METHODS, Method
 
 __all__ = ["build_criterion", "build_method", "build_networks"]
@@ -41,6 +42,10 @@ def build_networks(
     for number, name in enumerate(method.networks):
         seed_everything(stream("weights", config.train.seed, number))
         if objects.model is None:
+            if config.head.at is not None:
+                raise UserError(
+                    f"head.at is for model objects; {config.model.name!r} knows its classifier"
+                )
             net = _own_model(config, method, number, num_classes, input_shape, pretrained)
         else:
             net = _foreign_model(objects.model, number)

@@ -191,6 +191,15 @@ def test_a_checkpoint_of_other_labels_is_refused(tiny, tmp_path):
         resume(path)
 
 
+def test_a_checkpoint_of_another_config_is_refused(tiny, tmp_path):
+    path = tmp_path / "run"
+    stop_after(tiny(), path, 3)
+    (path / "config.yaml").unlink()
+    with pytest.raises(UserError, match="belongs to another config"):
+        train(tiny({"optim": {"lr": 0.5}}), out=path)
+    train(tiny({"optim": {"lr": 0.5}}), out=path, fresh=True)
+
+
 def test_a_checkpoint_of_another_version_is_refused(tiny, tmp_path):
     path = tmp_path / "run"
     stop_after(tiny(), path, 3)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from edgemask.diagnostics import retention
 from edgemask.engine.checkpoint import Checkpoints
-from edgemask.engine.config import Config
+from edgemask.engine.config import Config, config_hash
 from edgemask.engine.feeds import Feeds, split_batch
 from edgemask.engine.job import Job
 from edgemask.engine.observer import Observer
@@ -254,6 +254,7 @@ class Trainer:
 
     def _state(self, rngs: list[Any]) -> dict[str, Any]:
         return {
+            "config_hash": config_hash(self.config),
             "noise_fingerprint": self.job.noise.fingerprint,
             "processes": self.processes.count,
             "position": {
@@ -280,8 +281,14 @@ class Trainer:
         """Go to where a checkpoint stands.
 
         Raises:
-            UserError: If it belongs to other labels or another number of processes.
+            UserError: If it belongs to another config, other labels or another number of
+                processes.
         """
+        if state["config_hash"] != config_hash(self.config):
+            raise UserError(
+                f"the checkpoint in {self.folder.path} belongs to another config (hash "
+                f"{state['config_hash']}); give another folder, or start over with fresh"
+            )
         if state["noise_fingerprint"] != self.job.noise.fingerprint:
             raise UserError(
                 f"{self.folder.path} was trained on other labels (noise fingerprint "

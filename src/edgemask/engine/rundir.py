@@ -97,11 +97,11 @@ class RunDir:
                 path.unlink(missing_ok=True)
 
     def clear(self) -> None:
-        """Remove what a run writes, and nothing else."""
-        for name in _FILES:
-            (self.path / name).unlink(missing_ok=True)
+        """Remove what a run writes, and nothing else; the config last, since it claims the rest."""
         for name in _FOLDERS:
             shutil.rmtree(self.path / name, ignore_errors=True)
+        for name in reversed(_FILES):
+            (self.path / name).unlink(missing_ok=True)
 
     def history(self) -> list[dict[str, Any]]:
         """Read the metrics of the finished epochs."""

@@ -376,7 +376,7 @@ def method_table() -> str:
                 plain(summaries[name].rstrip(".")),
                 ", ".join(nets),
                 "; ".join(passes),
-                yes(method.uses_criterion),
+                yes(method.uses_criterion and method.loss is None),
                 yes(method.trust is not Method.trust),
             ]
         )

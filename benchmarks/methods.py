@@ -8,6 +8,8 @@ is the second epoch: scoring, selection, loading and steps, without the test. Me
 the ratio is the median over rounds. On the CPU it is a ratio of processor time, which other work on
 the machine does not distort as much. Beside it stands the ratio by passes: the images that went
 through a network in that epoch, counted once for a forward pass and three times with its backward.
+Where a method learns from several batches at once (sop, dividemix, unicon), a CPU needs more time
+for each image than with one batch, and the measured ratio lies above that by passes.
 
 The second table is the selection by itself, without any pass through a network, at the size of all
 of CIFAR-10, against an epoch of plain cross entropy.

@@ -215,6 +215,7 @@ def _set_up(config: Config, job: Job, objects: Objects, processes: Processes) ->
             noise_rate=rate,
             noise_kind=job.noise.kind,
             dataset=job.bundle.name,
+            seed=seed,
         ),
         nets,
     )

@@ -112,6 +112,9 @@ class Task:
     dataset: str | None = None
     """The name of the dataset, for settings that depend on it."""
 
+    seed: int = 0
+    """Seed of the run, for draws that all processes must make alike."""
+
     @property
     def num_samples(self) -> int:
         """Number of training samples."""

@@ -138,16 +138,23 @@ class MixMatch(Method):
     def drawn(self, name: str, epoch: int, size: int | None = None) -> Tensor | None:
         """Return the samples that a network works with in an epoch; None means all of them.
 
-        With the option ``subset`` it is a fresh class-balanced sample for each network.
+        With the option ``subset`` it is a fresh class-balanced draw for each network.
+
+        Args:
+            name: The network.
+            epoch: The epoch.
+            size: How many samples instead of ``subset``.
         """
         from edgemask.data import BalancedSubset
 
-        size = size or self.subset
-        if self.subset is None or size is None or size >= self.task.num_samples:
+        if self.subset is None:
             return None
-        labels = self.task.labels.cpu().numpy()
-        positions = BalancedSubset(labels, size, seed=self.networks.index(name))(epoch)
-        return torch.from_numpy(positions).to(self.task.device)
+        size = size or self.subset
+        if size >= self.task.num_samples:
+            return None
+        stream = len(self.networks) * self.task.seed + self.networks.index(name)
+        positions = BalancedSubset(self.task.labels.cpu().numpy(), size, seed=stream)(epoch)
+        return torch.from_numpy(positions)
 
     def keep(self, name: str, labelled: Tensor, weights: Tensor, drawn: Tensor | None) -> None:
         """Take down how the samples are divided for a network.
@@ -176,7 +183,7 @@ class MixMatch(Method):
         return Feed(indices=indices, batch_size=2 * self.task.batch_size)
 
     def _feeds(self, name: str) -> dict[str, Feed]:
-        parts = self.parts[name].values
+        parts = self.parts[name].values.cpu()
         labelled = (parts == _LABELLED).nonzero().flatten()
         unlabelled = (parts == _UNLABELLED).nonzero().flatten()
         if len(unlabelled) < 2:

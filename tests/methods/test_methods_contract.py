@@ -195,3 +195,30 @@ def test_josnc_wants_a_projector(tiny, tmp_path):
     config = tiny({"method": {"name": "josnc"}, "head": {"name": "linear"}})
     with pytest.raises(UserError, match=r"projector beside its classifier.*Sequential"):
         train(config, out=tmp_path / "run", objects=Objects(model=net))
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("coteaching", {"schedule": "released"}),
+        ("coteaching", {"views": "weak"}),
+        ("jocor", {"exponent": 2.0}),
+        ("ca2c", {"rectified_penalty": True}),
+        ("josrc", {"teacher_mode": "eval"}),
+        ("josnc", {"warmup_heads_only": True}),
+        ("josnc", {"thresholds": "global"}),
+        ("josnc", {"contrast": "cross", "gamma": 0.5}),
+        ("josnc", {"remembered": "key"}),
+        ("josnc", {"top_k_decay": 1}),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "-".join(value),
+)
+def test_options_make_a_difference(name, options, tiny, tmp_path):
+    def weights(more):
+        # Everything is in class or out of it for Jo-SNC, so that its options have a say.
+        changes = {"method": {"name": name, "options": more}, "train": {"epochs": 4}}
+        run = train(tiny(changes), out=tmp_path / str(len(more)))
+        return torch.cat([p.flatten() for p in run.model.parameters()])
+
+    base = {"delta": 0.5, "tau_momentum": 0.0} if name == "josnc" else {}
+    assert not torch.equal(weights(base), weights({**base, **options}))

@@ -147,7 +147,6 @@ class JoSNC(Method):
         self.remembered = remembered
         self.features = features
         self.projector: Mapping[str, Any] = {"kind": "mlp", "out": features}
-        self._seen: list[dict[str, Tensor]] = []
 
     def extend(self, name: str, net: nn.Module) -> nn.Module:
         """Check that the network has a projector."""
@@ -177,6 +176,8 @@ class JoSNC(Method):
         self.tau_outside = ClassTable(classes, device=device)
         for name in ("memory", "clean", "outside", "tau_clean", "tau_outside"):
             self.remember(name, getattr(self, name))
+        # Keys and logits of the micro-batches of the running step.
+        self._seen: list[dict[str, Tensor]] = []
 
     def phases(self, epoch: int) -> Sequence[str]:
         """Warm up first."""

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from safetensors.torch import load_file
 from torch import nn
+from torchrun_helper import torchrun
 
 from edgemask.engine import Objects, merge, resolve, train
 from edgemask.engine.processes import Processes
@@ -36,17 +34,7 @@ def small_net() -> nn.Module:
 
 
 def launch(settings: dict, out: Path, processes: int) -> None:
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    command += [f"--nproc-per-node={processes}", str(WORKER), json.dumps(settings), str(out)]
-    environment = {
-        **os.environ,
-        "OMP_NUM_THREADS": "1",
-        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-    }
-    result = subprocess.run(
-        command, capture_output=True, text=True, env=environment, timeout=300, check=False
-    )
-    assert result.returncode == 0, result.stderr[-3000:]
+    torchrun(WORKER, json.dumps(settings), str(out), processes=processes)
 
 
 @pytest.mark.slow

@@ -215,10 +215,10 @@ def test_josnc_wants_a_projector(tiny, tmp_path):
 )
 def test_options_make_a_difference(name, options, tiny, tmp_path):
     def weights(more):
-        # Everything is in class or out of it for Jo-SNC, so that its options have a say.
         changes = {"method": {"name": name, "options": more}, "train": {"epochs": 4}}
         run = train(tiny(changes), out=tmp_path / str(len(more)))
         return torch.cat([p.flatten() for p in run.model.parameters()])
 
+    # High thresholds leave nothing clean for Jo-SNC, so that its options have a say.
     base = {"delta": 0.5, "tau_momentum": 0.0} if name == "josnc" else {}
     assert not torch.equal(weights(base), weights({**base, **options}))

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from torchrun_helper import torchrun
 
 from edgemask.engine import load_run, merge
 
@@ -40,17 +38,7 @@ def equal(first, second):
 @pytest.mark.parametrize("name", ["ca2c", "josnc", "dividemix"])
 def test_two_processes_remember_the_same(name, tmp_path):
     settings = merge(SETTINGS, {"method": {"name": f"object:{name}"}})
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    command += [str(WORKER), name, json.dumps(settings), str(tmp_path / "run")]
-    environment = {
-        **os.environ,
-        "OMP_NUM_THREADS": "1",
-        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-    }
-    result = subprocess.run(
-        command, capture_output=True, text=True, env=environment, timeout=300, check=False
-    )
-    assert result.returncode == 0, result.stderr[-3000:]
+    torchrun(WORKER, name, json.dumps(settings), str(tmp_path / "run"))
     states = [torch.load(tmp_path / f"{name}-{rank}.pt", weights_only=True) for rank in (0, 1)]
     assert equal(*states)
     trust = load_run(tmp_path / "run").trust

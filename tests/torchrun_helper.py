@@ -1,0 +1,23 @@
+"""Starts a script in several processes, as a user would with ``torchrun``."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+
+def torchrun(script: Path, *arguments: str, processes: int = 2) -> None:
+    """Run to the end, or fail with what was written to standard error."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    command += [f"--nproc-per-node={processes}", str(script), *arguments]
+    environment = {
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+    }
+    result = subprocess.run(
+        command, capture_output=True, text=True, env=environment, timeout=300, check=False
+    )
+    assert result.returncode == 0, result.stderr[-3000:]

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from safetensors.torch import load_file
 from torch import nn
-from torchrun_helper import torchrun
 
 from edgemask.engine import Objects, merge, resolve, train
 from edgemask.engine.processes import Processes
 from edgemask.errors import UserError
+from torchrun_helper import torchrun
 
 WORKER = Path(__file__).with_name("ddp_worker.py")
 # No random view: it would be drawn for each process.

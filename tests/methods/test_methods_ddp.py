@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from torchrun_helper import torchrun
 
 from edgemask.engine import load_run, merge
+from torchrun_helper import torchrun
 
 WORKER = Path(__file__).with_name("ddp_methods_worker.py")
 SETTINGS = {

@@ -68,14 +68,12 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, right:
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     out = console()
-    if not out.is_terminal:
-        out.width = 10_000
-    lines = out.render_lines(table, pad=False) if not out.is_terminal else None
-    if lines is None:
+    if out.is_terminal:
         out.print(table)
-    else:
-        for line in lines:
-            sys.stdout.write("".join(segment.text for segment in line).rstrip() + "\n")
+        return
+    out.width = 10_000
+    for line in out.render_lines(table, pad=False):
+        sys.stdout.write("".join(segment.text for segment in line).rstrip() + "\n")
 
 
 def percent(value: Any, digits: int = 2) -> str:

@@ -121,6 +121,16 @@ def test_ready_labels(tmp_path):
     assert run.noise.fingerprint == labels.fingerprint
 
 
+def test_a_recipe_takes_the_place_of_the_defaults_and_arguments_go_before_it(tmp_path):
+    settings = {"data": {"limit": 64, "test_limit": 32}}
+    run = em.fit(
+        "digits", recipe="digits/elr", epochs=1, noise="sym:0.2", settings=settings, out=tmp_path
+    )
+    assert (run.config.method.name, run.config.loss.name) == ("elr", "elr")
+    assert run.config.head.name == "linear"
+    assert (run.config.noise.spec, run.config.train.epochs) == ("sym:0.2", 1)
+
+
 def test_several_test_sets_have_their_own_names(tmp_path):
     digits = em.data.load("digits")
     both = dataclasses.replace(

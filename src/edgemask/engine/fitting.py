@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from edgemask.data import DataBundle, from_arrays, from_dataset
-from edgemask.engine.config import Config, LossConfig, Options
+from edgemask.engine.config import Config, Options
 from edgemask.engine.job import Objects
 from edgemask.engine.observer import Observer
 from edgemask.engine.recipes import RECIPES
@@ -27,17 +27,19 @@ from edgemask.noise import NoisyLabels
 
 __all__ = ["fit"]
 
+_DEFAULTS: dict[str, Any] = {"model": {"name": "small-cnn"}, "head": {"name": "sem"}}
+
 
 def fit(
     data: Any,
     labels: Any = None,
     *,
     test: Any = None,
-    model: str | nn.Module | Callable[[], nn.Module] = "small-cnn",
-    head: str = "sem",
-    loss: str | nn.Module = "ce",
-    method: str | Method = "supervised",
-    noise: str | NoisyLabels = "none",
+    model: str | nn.Module | Callable[[], nn.Module] | None = None,
+    head: str | None = None,
+    loss: str | nn.Module | None = None,
+    method: str | Method | None = None,
+    noise: str | NoisyLabels | None = None,
     epochs: int | None = None,
     batch_size: int | None = None,
     lr: float | None = None,
@@ -59,18 +61,22 @@ def fit(
         test: Test data in the same form: ``(samples, labels)`` or a dataset. Without it a fifth of
             the training data is held out.
         model: A name, a module (copied, trained on from its weights), or a function that makes one.
+            Default: ``"small-cnn"``.
         head: The classifier layer by name: ``"sem"``, ``"linear"``, ``"kan"`` ... On a model of
-            your own its last linear layer is replaced in the copy, weights kept.
-        loss: A name, or a module called as ``loss(logits, target)``.
-        method: A name, or a ``Method``.
+            your own its last linear layer is replaced in the copy, weights kept. Default:
+            ``"sem"``.
+        loss: A name, or a module called as ``loss(logits, target)``. Default: ``"ce"``.
+        method: A name, or a ``Method``. Default: ``"supervised"``.
         noise: Noise to put on clean labels, for experiments: ``"sym:0.6"``; or ready labels.
+            Default: none.
         epochs: Passes over the data.
         batch_size: Samples of one step.
         lr: Learning rate.
         seed: Seed of weights, order, augmentation and masks.
         validation: Share of the noisy data held out to choose an epoch by.
         class_names: Names of the classes, where ``data`` has none.
-        recipe: A recipe that the arguments above are laid upon (they go before where given).
+        recipe: A recipe that the arguments above are laid upon: it takes the place of their
+            defaults, and they go before it where given.
         settings: Further settings as nested mapping, as in a config file; they go before all.
         out: The run's folder; None means ``runs/<name>-<hash>`` below the working directory.
         fresh: Whether to throw away what the folder holds.
@@ -86,7 +92,7 @@ def fit(
         >>> run.summary["test/accuracy"]["last"]                 # doctest: +SKIP
         0.93
     """
-    given: dict[str, Any] = {"head": {"name": head}}
+    given: dict[str, Any] = {}
     bundle: DataBundle | None = None
     if isinstance(data, str):
         given["data"] = {"spec": data}
@@ -95,15 +101,19 @@ def fit(
     else:
         bundle = _bundle(data, labels, test, class_names)
         given["data"] = {"spec": f"object:{_data_identity(bundle)}"}
-    given["model"] = {"name": model if isinstance(model, str) else _identity(model)}
-    if loss == LossConfig().name and isinstance(method, Method) and method.loss is not None:
+    if head is not None:
+        given["head"] = {"name": head}
+    if model is not None:
+        given["model"] = {"name": model if isinstance(model, str) else _identity(model)}
+    if loss is None and isinstance(method, Method):
         loss = method.loss
-    given["loss"] = {"name": loss} if isinstance(loss, str) else {"name": "ce", "preset": None}
-    given["method"] = {"name": method} if isinstance(method, str) else {}
-    if isinstance(noise, str):
-        given["noise"] = {"spec": noise}
-    else:
-        given["noise"] = {"spec": f"object:{noise.fingerprint[:12]}"}
+    if loss is not None:
+        given["loss"] = {"name": loss} if isinstance(loss, str) else {"name": "ce", "preset": None}
+    if isinstance(method, str):
+        given["method"] = {"name": method}
+    if noise is not None:
+        spec = noise if isinstance(noise, str) else f"object:{noise.fingerprint[:12]}"
+        given["noise"] = {"spec": spec}
     options: dict[str, dict[str, Any]] = {
         "train": {"epochs": epochs, "batch_size": batch_size, "seed": seed},
         "optim": {"lr": lr},
@@ -113,15 +123,15 @@ def fit(
         group: {key: value for key, value in values.items() if value is not None}
         for group, values in options.items()
     }
-    base = RECIPES[recipe].layer() if recipe is not None else {}
+    base = _DEFAULTS if recipe is None else RECIPES[recipe].layer()
     config = resolve(merge(base, given, chosen, settings or {}))
     config = _named(config, loss=loss, method=method)
     objects = Objects(
         bundle=bundle,
-        labels=None if isinstance(noise, str) else noise,
+        labels=noise if isinstance(noise, NoisyLabels) else None,
         model=None if isinstance(model, str) else model,
-        criterion=None if isinstance(loss, str) else loss,
-        method=None if isinstance(method, str) else method,
+        criterion=loss if isinstance(loss, nn.Module) else None,
+        method=method if isinstance(method, Method) else None,
     )
     return train(config, out=out, fresh=fresh, observers=observers, objects=objects)
 
@@ -161,10 +171,10 @@ def _identity(thing: Any) -> str:
 
 def _named(config: Config, *, loss: Any, method: Any) -> Config:
     """Write the names of loss and method objects into the config."""
-    if not isinstance(loss, str):
+    if isinstance(loss, nn.Module):
         named = dataclasses.replace(config.loss, name=_identity(loss), options={})
         config = dataclasses.replace(config, loss=named)
-    if not isinstance(method, str):
+    if isinstance(method, Method):
         options: Options = {
             key: value
             for key, value in vars(method).items()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["demo"]
 
 ROWS = ("ce", "ce-sem", "jal", "jal-sem")
-# Chosen on plain CE alone: long enough for it to learn the digits and then the wrong labels too.
+# Long enough for plain CE to learn the digits and then the wrong labels too.
 SETTINGS: dict[str, dict[str, Any]] = {
     "train": {"epochs": 50, "batch_size": 64, "threads": 1},
     "optim": {"lr": 0.02},

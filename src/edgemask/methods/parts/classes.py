@@ -26,10 +26,10 @@ def class_means(values: Tensor, labels: Tensor, num_classes: int) -> Tensor:
         [2.0, 5.0, nan]
     """
     seen = ~values.isnan()
-    labels, values = labels[seen], values[seen].double()
+    labels, values = labels[seen], values[seen].float()
     total = values.new_zeros(num_classes).index_add_(0, labels, values)
     count = values.new_zeros(num_classes).index_add_(0, labels, torch.ones_like(values))
-    return (total / count).float()
+    return total / count
 
 
 class ClassTable:

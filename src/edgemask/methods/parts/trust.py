@@ -21,4 +21,4 @@ def trust_from_cleanness(values: Tensor) -> Tensor | None:
     """
     if bool(values.isnan().any()):
         return None
-    return torch.from_numpy(trust_from_losses(1.0 - values.double().cpu().numpy()))
+    return torch.from_numpy(trust_from_losses(1.0 - values.cpu().double().numpy()))

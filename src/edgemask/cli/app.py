@@ -17,7 +17,9 @@ from edgemask.cli import (
     noise,
     predict,
     report,
+    reproduce,
     resume,
+    sweep,
     train,
 )
 from edgemask.cli.exits import Verbs
@@ -59,5 +61,7 @@ app.add_typer(noise.app, name="noise")
 app.command("list")(listing.list_names)
 app.command("explain")(explain.explain)
 app.command("report")(report.report)
+app.command("reproduce")(reproduce.reproduce)
+app.command("sweep")(sweep.sweep)
 app.command("export")(export.export)
 app.command("doctor")(doctor.doctor)

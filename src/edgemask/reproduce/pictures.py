@@ -1,0 +1,243 @@
+"""Drawings of results, one function a kind of figure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from statistics import fmean, stdev
+from typing import Any
+
+import numpy as np
+import torch
+
+from edgemask._registry import Registry
+from edgemask.diagnostics import activation_map, edge_picture, overlay
+from edgemask.engine import Run
+from edgemask.errors import MissingExtraError
+from edgemask.heads.functional import keep_probability
+from edgemask.reproduce.plan import Cell, Plan
+from edgemask.reproduce.results import Result
+from edgemask.reproduce.spec import Experiment
+
+__all__ = ["DRAWINGS", "draw"]
+
+_TITLES = {
+    "confidence/clean": "confidence in right labels",
+    "confidence/noisy": "confidence in wrong labels",
+    "train/gradient_error": "gradient error D_f",
+    "train/gradient_error_relative": "D_f / clean gradient",
+    "train/gradient_cosine": "cosine of the gradients",
+    "head/retention": "share of edges kept",
+}
+# Families whose members differ in how much they drop; others are points.
+_DOSES = ("capped", "DropConnect", "Dropout")
+
+
+def draw(plan: Plan, experiment: Experiment, results: Sequence[Result]) -> Any:
+    """Return the experiment's figure, or None if it has none or nothing is done yet."""
+    if experiment.picture is None or not results:
+        return None
+    figure = DRAWINGS[experiment.picture.kind](plan, experiment, results)
+    if figure is not None:
+        note = plan.preset.provisional
+        lines = [experiment.title, f"preset {plan.preset.name}", note]
+        figure.suptitle("\n".join(filter(None, lines)), fontsize=7)
+    return figure
+
+
+def _figure(rows: int, columns: int) -> tuple[Any, Any]:
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtraError("matplotlib", "app", "to draw figures", error) from error
+    figure = Figure(figsize=(3.4 * columns, 2.6 * rows + 0.4), layout="constrained")
+    return figure, figure.subplots(rows, columns, squeeze=False)
+
+
+def _done(plan: Plan, experiment: Experiment) -> list[tuple[Cell, Run]]:
+    return [
+        (cell, Run(plan.root / cell.name))
+        for cell in plan.of(experiment)
+        if cell.state == "done" and cell.name is not None
+    ]
+
+
+def _curves(plan: Plan, experiment: Experiment, results: Sequence[Result]) -> Any:
+    """Metrics over epochs: a row of panels a column of the table, a line a method."""
+    assert experiment.picture is not None
+    keys = experiment.picture.keys
+    runs = _done(plan, experiment)
+    columns = [c for c in experiment.columns if any(cell.column is c for cell, _ in runs)]
+    figure, axes = _figure(len(columns), len(keys))
+    for line, column in zip(axes, columns, strict=True):
+        for axis, key in zip(line, keys, strict=True):
+            axis.set_title(f"{column.title}: {_TITLES.get(key, key)}", fontsize=8)
+            for number, row in enumerate(experiment.rows):
+                mine = [run for cell, run in runs if (cell.row, cell.column) == (row, column)]
+                for place, run in enumerate(mine):
+                    points = [(r["epoch"], r[key]) for r in run.history if r.get(key) is not None]
+                    label = row.titles[0] if not place else None
+                    if points:
+                        xs, ys = zip(*points, strict=True)
+                        axis.plot(xs, ys, color=f"C{number}", label=label, linewidth=1.2)
+            if axis.lines:
+                axis.legend(fontsize=7)
+            else:
+                axis.text(0.5, 0.5, "not recorded", ha="center", transform=axis.transAxes)
+            axis.set_xlabel("epoch", fontsize=7)
+    return figure
+
+
+def _criteria(plan: Plan, experiment: Experiment, results: Sequence[Result]) -> Any:
+    """Dynamic range over epochs, and how the normalised scores spread at the end."""
+    figure, axes = _figure(1, 2)
+    left, right = axes[0]
+    for number, (cell, run) in enumerate(_done(plan, experiment)):
+        criterion = run.config.head.options["criterion"]
+        key = f"train/criteria/{criterion}/range"
+        points = [(r["epoch"], r[key]) for r in run.history if r.get(key) is not None]
+        if points:
+            left.plot(*zip(*points, strict=True), color=f"C{number}", label=cell.row.titles[0])
+        with np.load(run.path / "head.npz", allow_pickle=False) as head:
+            counts, edges = head["histogram"][-1], head["edges"]
+        share = counts / max(counts.sum(), 1)
+        right.stairs(share, edges, color=f"C{number}", label=cell.row.titles[0])
+    left.set_yscale("log")
+    right.set_yscale("log")
+    left.set_title("largest / smallest score", fontsize=8)
+    right.set_title("share of edges by score, last epoch", fontsize=8)
+    left.set_xlabel("epoch", fontsize=7)
+    right.set_xlabel("smoothed score", fontsize=7)
+    right.legend(fontsize=7)
+    return figure
+
+
+def _sweep(plan: Plan, experiment: Experiment, results: Sequence[Result]) -> Any:
+    """Accuracy over a setting: a panel a group of columns, a line a method, a bar a deviation."""
+    assert experiment.picture is not None
+    groups = list(dict.fromkeys(column.group for column in experiment.columns))
+    figure, axes = _figure(1, len(groups))
+    for axis, group in zip(axes[0], groups, strict=True):
+        columns = [c for c in experiment.columns if c.group == group and c.x is not None]
+        for row in experiment.rows:
+            points = []
+            for column in columns:
+                values = [
+                    100 * r.value for r in results if (r.row, r.column) == (row.key, column.key)
+                ]
+                if values:
+                    deviation = stdev(values) if len(values) > 1 else 0.0
+                    points.append((column.x, fmean(values), deviation))
+            if points:
+                xs, ys, bars = zip(*points, strict=True)
+                axis.errorbar(xs, ys, bars, marker="o", markersize=3, label=row.titles[0])
+        axis.set_title(group, fontsize=8)
+        axis.set_xlabel(experiment.picture.x_title, fontsize=7)
+        axis.set_ylabel("test accuracy (%)", fontsize=7)
+        if axis.containers:
+            axis.legend(fontsize=7)
+    return figure
+
+
+def _edges(plan: Plan, experiment: Experiment, results: Sequence[Result]) -> Any:
+    """Kept edges at the start, the middle and the end of a run, for each head."""
+    keeps = {}
+    for cell, run in _done(plan, experiment):
+        with np.load(run.path / "head.npz", allow_pickle=False) as head:
+            scores, epochs = head["scores"].astype(np.float32), head["epochs"]
+        options = run.config.head.options
+        for place in sorted({0, len(epochs) // 2, len(epochs) - 1}):
+            rho: Any = options["rho"]
+            keep = keep_probability(torch.from_numpy(scores[place]), rho, str(options["policy"]))
+            keeps[f"{cell.row.titles[0]}, epoch {epochs[place]}"] = keep
+    return edge_picture(keeps)
+
+
+def _cam(plan: Plan, experiment: Experiment, results: Sequence[Result]) -> Any:
+    """Pictures of the test set, and where each model sees the true class in them."""
+    from edgemask.data import Loader
+    from edgemask.engine.job import Objects, build_job
+
+    runs = _done(plan, experiment)
+    job = build_job(runs[0][1].config, Objects())
+    where = "ilsvrc12" if "ILSVRC12" in experiment.title else None
+    split = job.tests.get(where, next(iter(job.tests.values()))) if where else None
+    split = split or next(iter(job.tests.values()))
+    count = min(6, len(split))
+    index = torch.arange(count) * (len(split) // count)
+    raw = split.raw(index)
+    pictures = raw.permute(0, 2, 3, 1).numpy()
+    loader = Loader(
+        split, bundle=job.bundle, views=("none",), batch_size=count, shuffle=False, indices=index
+    )
+    batch = next(iter(loader))
+    figure, axes = _figure(1 + len(runs), count)
+    for axis, picture in zip(axes[0], pictures, strict=True):
+        axis.imshow(picture, cmap="gray")
+    for line, (cell, run) in zip(axes[1:], runs, strict=True):
+        maps = activation_map(run.model, batch.views[0], batch.target)
+        for axis, picture, heat in zip(line, pictures, maps, strict=True):
+            axis.imshow(overlay(picture, heat))
+        line[0].set_title(cell.row.titles[0], fontsize=8)
+    for axis in axes.flat:
+        axis.set_axis_off()
+    return figure
+
+
+def _tradeoff(plan: Plan, experiment: Experiment, results: Sequence[Result]) -> Any:
+    """Accuracy, memorised and fitted shares against the share of edges kept, a line a family."""
+    panels: dict[str, Callable[[Result], float | None]] = {
+        "test accuracy (%)": lambda r: r.value,
+        "wrong labels memorised (%)": lambda r: r.facts["last_epoch"].get("memorised"),
+        "right labels fitted (%)": lambda r: r.facts["last_epoch"].get("fitted"),
+    }
+    column = experiment.columns[0]
+    mine = [result for result in results if result.column == column.key]
+    figure, axes = _figure(1, len(panels))
+    families = list(dict.fromkeys(row.titles[1] for row in experiment.rows))
+    for axis, (title, value) in zip(axes[0], panels.items(), strict=True):
+        for number, family in enumerate(families):
+            points = []
+            for row in experiment.rows:
+                if row.titles[1] != family:
+                    continue
+                known = [
+                    (_kept(r), 100 * y)
+                    for r in mine
+                    if r.row == row.key and (y := value(r)) is not None
+                ]
+                if known:
+                    xs, ys = zip(*known, strict=True)
+                    points.append((fmean(xs), fmean(ys)))
+            if points:
+                axis.plot(
+                    *zip(*sorted(points), strict=True),
+                    marker="o",
+                    markersize=4,
+                    linestyle="-" if family in _DOSES else "none",
+                    color=f"C{number}",
+                    label=family,
+                )
+        axis.set_title(f"{column.title}: {title}", fontsize=8)
+        axis.set_xlabel("edges kept at the end (%)", fontsize=7)
+    axes[0][-1].legend(fontsize=6)
+    return figure
+
+
+def _kept(result: Result) -> float:
+    """Return the share of edges kept in percent; a head that drops none keeps all."""
+    kept = result.facts["last_epoch"].get("head/retention")
+    return 100.0 if kept is None else 100 * float(kept)
+
+
+Drawing = Callable[[Plan, Experiment, Sequence[Result]], Any]
+DRAWINGS: Registry[Drawing] = Registry(
+    "drawing",
+    {
+        "curves": _curves,
+        "criteria": _criteria,
+        "sweep": _sweep,
+        "edges": _edges,
+        "cam": _cam,
+        "tradeoff": _tradeoff,
+    },
+)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from edgemask import models as models
     from edgemask import noise as noise
     from edgemask import report as report
+    from edgemask import reproduce as reproduce
     from edgemask.engine import fit as fit
     from edgemask.heads import KANLinear as KANLinear
     from edgemask.heads import SEMLinear as SEMLinear
@@ -46,6 +47,7 @@ _ROOMS = frozenset(
         "models",
         "noise",
         "report",
+        "reproduce",
     }
 )
 _NAMES = {

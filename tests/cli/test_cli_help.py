@@ -11,8 +11,8 @@ import pytest
 import edgemask
 
 VERBS = (
-    "demo", "train", "resume", "eval", "predict", "noise", "list", "explain", "report", "export",
-    "doctor",
+    "demo", "train", "resume", "eval", "predict", "noise", "list", "explain", "report",
+    "reproduce", "sweep", "export", "doctor",
 )  # fmt: skip
 
 

@@ -197,6 +197,14 @@ def train(
             help="tensorboard, wandb, mlflow ... or none; may be repeated. (default: tensorboard)",
         ),
     ] = None,
+    record: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAMES",
+            rich_help_panel=_WHERE,
+            help="Measure more as it goes: gradient_error,bounds,criteria,overlap,calibration.",
+        ),
+    ] = None,
     dry_run: Annotated[
         bool,
         typer.Option("--dry-run", rich_help_panel=_WHERE, help="Say what would be done; stop."),
@@ -231,7 +239,10 @@ def train(
             "precision": precision,
             "compile": compile_,
         },
-        "log": {"trackers": _trackers(track)},
+        "log": {
+            "trackers": _trackers(track),
+            "record": None if record is None else [name.strip() for name in record.split(",")],
+        },
     }
     for part, text in (("head", head), ("loss", loss), ("method", method)):
         if text is not None:

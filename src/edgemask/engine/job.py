@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -167,7 +168,7 @@ def _labels(config: Config, bundle: DataBundle) -> NoisyLabels:
         protocol=config.noise.protocol,
         seed=config.noise.seed,
         features=features,
-        root=config.data.root,
+        root=config.data.root or os.environ.get("EDGEMASK_DATA"),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -189,7 +190,7 @@ def _missing(dataset: str, noise: str, protocol: str, root: str | None) -> str:
                 bundle.num_classes,
                 dataset=bundle.name,
                 protocol=protocol,
-                root=root,
+                root=root or os.environ.get("EDGEMASK_DATA"),
             )
     except UserError as error:
         return str(error)

@@ -144,7 +144,12 @@ def write_results(plan: Plan, experiment: Experiment, folder: str | Path) -> dic
     target.mkdir(parents=True, exist_ok=True)
     results = collect(plan, experiment)
     tables = [result_table(plan, experiment, results)]
-    comparisons = compare(experiment, results)
+    shown = {(cell.row.key, cell.column.key) for cell in plan.of(experiment)}
+    comparisons = [
+        found
+        for found in compare(experiment, results)
+        if {(found.better, found.column), (found.worse, found.column)} <= shown
+    ]
     if comparisons:
         tables.append(comparison_table(comparisons, experiment))
     files = {

@@ -98,6 +98,6 @@ def _rows() -> Iterator[Row]:
         system=dataclasses.replace(held.system, settings=settings),
         statistic="at_validation",
     )
-    yield system("cdr", "CE-CDR", "CDR", method="cdr", settings={"optim": {"weight_decay": 0.0}})
+    yield system("cdr", "CE-CDR", "CDR", method="cdr")
     yield system("jal", "JAL", "JAL", loss="jal")
     yield sem("jal-sem", "JAL-SEM", "JAL", loss="jal")

@@ -9,9 +9,6 @@ from edgemask.reproduce.spec import Claim, Experiment, claims_over, numbers
 
 __all__ = ["experiments"]
 
-# CDR has a decay of its own.
-_CDR = {"method": "cdr", "settings": {"optim": {"weight_decay": 0.0}}}
-
 
 def experiments() -> Iterator[Experiment]:
     """Make the tables."""
@@ -30,7 +27,7 @@ def _table4() -> Experiment:
             "dropconnect", "CE-DropConnect", "random", head="dropconnect", head_options={"p": 0.5}
         ),
         system("ddc", "CE-Dynamic DropConnect", "gradient", head="ddc"),
-        system("cdr", "CE-CDR", "gradient x weight", **_CDR),
+        system("cdr", "CE-CDR", "gradient x weight", method="cdr"),
     )
     return Experiment(
         name="table4",
@@ -60,8 +57,10 @@ def _table_s1() -> Experiment:
         name="tables1",
         title="Table S1: CDR on the full network and on the classifier alone",
         rows=(
-            system("cdr", "CDR", "full network", **_CDR),
-            system("cdr-head", "CDR", "FC classifier", **_CDR, method_options={"scope": "head"}),
+            system("cdr", "CDR", "full network", method="cdr"),
+            system(
+                "cdr-head", "CDR", "FC classifier", method="cdr", method_options={"scope": "head"}
+            ),
         ),
         columns=columns,
         row_titles=("method", "suppression scope"),

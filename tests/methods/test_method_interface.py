@@ -10,6 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from edgemask.data import Loader, load
 from edgemask.engine import Interrupted, Objects, Observer, resolve, train
 from edgemask.engine.checkpoint import Checkpoints
 from edgemask.methods import METHODS, Feed, Method, Phase, Step
@@ -138,6 +139,25 @@ def test_the_ensemble_is_what_is_tested_and_deployed(tmp_path):
         nets = [method.nets[name].eval() for name in "ab"]
         torch.testing.assert_close(run.model(x), (nets[0](x) + nets[1](x)) / 2)
     assert not torch.equal(nets[0].head.weight, nets[1].head.weight)
+
+
+def test_each_network_is_tested_beside_the_ensemble(tmp_path):
+    run, method = run_it(tmp_path, data={"test_limit": None})
+    bundle = load("digits")
+    whole = Loader(
+        bundle.test, bundle=bundle, views=("none",), batch_size=10_000, shuffle=False, seed=0
+    )
+    _, (x,), truth = whole.batch(0)
+    with torch.no_grad():
+        own = {
+            name: float((method.nets[name].eval()(x).argmax(1) == truth).float().mean())
+            for name in "ab"
+        }
+    row = run.history[-1]
+    assert {name: row[f"test/accuracy.{name}"] for name in "ab"} == pytest.approx(own)
+    assert row["test/networks_accuracy"] == pytest.approx(sum(own.values()) / 2)
+    summary = run.summary["test/networks_accuracy"]
+    assert summary["last"] == row["test/networks_accuracy"]
 
 
 def test_the_first_network_starts_as_in_a_plain_run(tmp_path):

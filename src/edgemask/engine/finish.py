@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["finish"]
 
 _MAX_PIXELS = 96
+_ACCURACIES = ("/accuracy", "/balanced_accuracy", "/networks_accuracy", "/top5")
 
 
 def finish(trainer: Trainer) -> dict[str, Any]:
@@ -48,7 +49,7 @@ def finish(trainer: Trainer) -> dict[str, Any]:
 def _summary(trainer: Trainer, trust: Any, per_class: list[float | None]) -> dict[str, Any]:
     job, history = trainer.job, trainer.history
     noise, last = job.noise, history[-1]
-    keys = sorted(key for key in last if key.endswith(("/accuracy", "/balanced_accuracy", "/top5")))
+    keys = sorted(key for key in last if key.endswith(_ACCURACIES))
     estimated = float(1.0 - np.mean(trust)) if len(trust) else None
     return {
         "status": "finished",

@@ -181,8 +181,9 @@ def evaluate(
         for head in heads:
             head.inference = inference  # type: ignore[assignment]
     processes = Processes(folder=None)
+    model = model.to(processes.device)
     tester = Tester(
-        predict=model.to(processes.device),
+        answers=lambda x: {"model": model(x)},
         nets={"model": model},
         bundle=job.bundle,
         processes=processes,

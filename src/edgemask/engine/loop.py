@@ -67,7 +67,7 @@ class Trainer:
         self.recorder = Recorder(job.noise, config.train.epochs)
         self.checkpoints = Checkpoints(folder.checkpoints)
         self.tester = Tester(
-            predict=method.predict,
+            answers=method.answers,
             nets=method.nets,
             bundle=job.bundle,
             processes=processes,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,8 @@ from edgemask.engine.passes import over_samples
 from edgemask.engine.processes import Processes
 
 __all__ = ["Outcome", "Tester"]
+
+_BY = "predicted by "
 
 
 @dataclass(frozen=True)
@@ -46,12 +48,25 @@ class Outcome:
     squares: NDArray[np.float32]
     """The squared distance of the probabilities from the label's one-hot row."""
 
+    by_network: Mapping[str, NDArray[np.int64]]
+    """The likeliest class of each sample, by each network alone."""
+
     def metrics(self, prefix: str, num_classes: int, *, top5: bool = False) -> dict[str, Any]:
-        """Return accuracies under flat keys."""
+        """Return accuracies under flat keys.
+
+        Where several networks answer together, ``networks_accuracy`` is the mean of their own
+        accuracies, as some methods are reported, and ``accuracy`` that of their joint answer.
+        """
         accuracy, balanced, _ = accuracies(self.predicted, self.labels, num_classes)
         result = {f"{prefix}/accuracy": accuracy, f"{prefix}/balanced_accuracy": balanced}
         if top5:
             result[f"{prefix}/top5"] = float(self.top5.mean())
+        if len(self.by_network) > 1:
+            own = {
+                name: float((own == self.labels).mean()) for name, own in self.by_network.items()
+            }
+            result |= {f"{prefix}/accuracy.{name}": value for name, value in own.items()}
+            result[f"{prefix}/networks_accuracy"] = float(np.mean(list(own.values())))
         return result
 
     def calibration(self, prefix: str) -> dict[str, float]:
@@ -69,8 +84,8 @@ class Outcome:
 class Tester:
     """Runs a model over samples and judges it."""
 
-    predict: Callable[[Tensor], Tensor]
-    """Inputs -> logits."""
+    answers: Callable[[Tensor], Mapping[str, Tensor]]
+    """Inputs -> the logits of each network; their mean is the model's answer."""
 
     nets: dict[str, nn.Module]
     """The networks behind it."""
@@ -108,11 +123,17 @@ class Tester:
             top5=rows["top5"].numpy(),
             certainty=rows["certainty"].numpy(),
             squares=rows["squares"].numpy(),
+            by_network={
+                name.removeprefix(_BY): values.numpy()
+                for name, values in rows.items()
+                if name.startswith(_BY)
+            },
         )
 
     def _judge(self, batch: Batch) -> dict[str, Tensor]:
         (x,), target = batch.views, batch.target
-        logs = F.log_softmax(self.predict(x).float(), dim=1)
+        answers = {name: logits.float() for name, logits in self.answers(x).items()}
+        logs = F.log_softmax(torch.stack(list(answers.values())).mean(0), dim=1)
         own = logs.gather(1, target[:, None]).squeeze(1)
         chances = logs.exp()
         top = logs.topk(min(5, logs.shape[1]), dim=1).indices
@@ -123,4 +144,5 @@ class Tester:
             "top5": (top == target[:, None]).any(1),
             "certainty": chances.amax(1),
             "squares": chances.square().sum(1) - 2 * own.exp() + 1,
+            **{f"{_BY}{name}": logits.argmax(1) for name, logits in answers.items()},
         }

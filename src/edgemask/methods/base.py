@@ -10,7 +10,7 @@ A :class:`Method` says *what* is done; the loop of :mod:`edgemask.engine` does i
 3. for each optimiser step calls :meth:`~Method.step` inside ``one_step`` over the networks that
    learn, so that a masking head scores and draws once, then calls
    :meth:`~Method.after_backward`, steps, and calls :meth:`~Method.after_step`;
-4. calls :meth:`~Method.end_epoch`, evaluates :meth:`~Method.predict`, and stores
+4. calls :meth:`~Method.end_epoch`, tests the mean of :meth:`~Method.answers`, and stores
    :meth:`~Method.state_dict`.
 
 Every forward pass has a role, and :meth:`Method.logits` applies it:
@@ -220,10 +220,13 @@ class Method:
         del epoch
         return {}
 
-    def predict(self, x: Tensor) -> Tensor:
-        """Return logits as reported at test: those of :meth:`deployed`."""
-        logits: Tensor = self.deployed()(x)
-        return logits
+    def answers(self, x: Tensor) -> dict[str, Tensor]:
+        """Return the logits of each network of :attr:`networks`.
+
+        Their mean is what is tested, as :meth:`deployed` has it; where there are several, the
+        accuracy of each is reported beside that of the mean.
+        """
+        return {name: self.nets[name](x) for name in self.networks}
 
     def deployed(self) -> nn.Module:
         """Return the model that is tested and exported: the mean logits of :attr:`networks`."""

@@ -199,7 +199,9 @@ def _plain() -> Iterator[Recipe]:
     )
     for method, options in _DIGITS_OPTIONS.items():
         values = _DIGITS | {f"method.options.{key}": value for key, value in options.items()}
-        yield method_recipe("digits", method, values, f"{_OURS}: a run of ten seconds")
+        yield method_recipe(
+            "digits", method, values, f"{_OURS}, tried out on the test images: a run of ten seconds"
+        )
 
 
 def _small_loss(dataset: str, method: str, model: str, source: str) -> Recipe:

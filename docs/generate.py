@@ -400,6 +400,23 @@ def method_options() -> str:
     return "\n\n".join(parts)
 
 
+def results() -> str:
+    """The tables that were made by ``edgemask reproduce`` into the folder ``results``."""
+    from edgemask.reproduce import EXPERIMENTS, PRESETS
+
+    folder = PAGES.parent / "results"
+    parts = []
+    for preset in PRESETS:
+        for name in EXPERIMENTS:
+            made = folder / preset / f"{name}.md"
+            if not made.is_file():
+                continue
+            parts += [f"## {name}, preset {preset}", made.read_text(encoding="utf-8").strip()]
+            if made.with_suffix(".png").is_file():
+                parts.append(f"![{name}](../results/{preset}/{name}.png)")
+    return "\n\n".join(parts) or "Nothing has been run so far."
+
+
 GENERATORS: dict[str, Callable[[], str]] = {
     "criteria": criteria_table,
     "heads": head_table,
@@ -418,6 +435,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "command-options": command_options,
     "method-table": method_table,
     "method-options": method_options,
+    "results": results,
 }
 
 

@@ -24,6 +24,7 @@ from edgemask.reproduce import (
 )
 from edgemask.reproduce.estimate import estimate
 from edgemask.reproduce.measures import MEASURES
+from edgemask.reproduce.pictures import draw
 from edgemask.reproduce.status import open_runs, status_json, status_table
 
 
@@ -92,13 +93,13 @@ def test_seeds_that_are_none(text):
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory):
-    """Some controls with what waits for them, Table S4 and figures, on digits."""
+    """Some controls with what waits for them, Table S4 and figures, on digits, two seeds."""
     root = tmp_path_factory.mktemp("reproduce")
 
     def make():
         rows = ("ce", "ce-sem", "dropconnect-matched", "ce-validation", "ce-sem-scaled")
-        names = ("controls", "tables4", "figure3", "figures1")
-        return _plan(root, *names, seeds=(0, 1), only=(*rows, "ce-skan"))
+        names = ("controls", "tables4", "figure3", "figure4", "figures1", "figures4", "figures5")
+        return _plan(root, *names, seeds=(0, 1), only=(*rows, "ce-skan", "rms"))
 
     first = make()
     heard = []
@@ -195,7 +196,9 @@ def test_a_cell_that_was_not_run_says_so(done, tmp_path):
     assert "fixed" not in text
 
 
-@pytest.mark.parametrize("name", ["controls", "figure3", "figures1"])
+@pytest.mark.parametrize(
+    "name", ["controls", "figure3", "figure4", "figures1", "figures4", "figures5"]
+)
 def test_figures_are_drawn(done, tmp_path, name):
     _, plan, _, _ = done
     files = write_results(plan, EXPERIMENTS[name], tmp_path)
@@ -204,6 +207,21 @@ def test_figures_are_drawn(done, tmp_path, name):
     if name == "controls":
         assert "wrong labels memorised" in text
         assert "skipped: the digits have no human labels" in text
+
+
+def test_criteria_of_several_runs_side_by_side(tmp_path):
+    def make():
+        return _plan(tmp_path, "figure4", columns=("cifar100-sym-80",))
+
+    plan, _ = execute(make, Runner(jobs=0), lambda _: None)
+    experiment = EXPERIMENTS["figure4"]
+    figure = draw(plan, experiment, collect(plan, experiment))
+    left, right = figure.axes
+    titles = ["second moment", "mean absolute", "root mean square"]
+    assert [line.get_label() for line in left.lines] == titles
+    assert [patch.get_label() for patch in right.patches] == titles
+    ranges = {line.get_label(): max(line.get_ydata()) for line in left.lines}
+    assert ranges["second moment"] > ranges["root mean square"]
 
 
 def test_status_counts_cells_and_lists_what_is_left(done):
@@ -235,3 +253,12 @@ def test_measured_tables(name):
         "tables6": ["InceptionResNetV2", "the paper, Table S6", "cifar10/jal"],
     }
     assert all(words in text for words in expected[name])
+
+
+@pytest.mark.data
+def test_real_labels_are_found(data_root, tmp_path, monkeypatch):
+    monkeypatch.setenv("EDGEMASK_DATA", str(data_root))
+    plan = _plan(tmp_path, "controls", "table2", preset="laptop", only=("ce", "jal"))
+    assert {cell.state for cell in plan.cells} == {"to do"}
+    kinds = {cell.config.noise.spec.split(":")[0] for cell in plan.cells}
+    assert {"human", "idn", "sym", "none"} <= kinds

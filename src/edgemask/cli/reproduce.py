@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +13,7 @@ from edgemask.cli.options import DataRoot, Json
 if TYPE_CHECKING:
     from edgemask.reproduce import Experiment, Outcome, Plan, Runner
 
-__all__ = ["Teller", "reproduce"]
+__all__ = ["Teller", "fail_if_undone", "problems", "reproduce"]
 
 _WHAT, _WHERE = "What is run", "Where it is run"
 
@@ -230,7 +231,7 @@ def _dry_run(plan: Plan, runner: Runner, as_json: bool) -> None:
 def _finish(
     plan: Plan, chosen: list[Experiment], outcomes: list[Outcome], folder: Path, as_json: bool
 ) -> None:
-    from edgemask.cli.screen import complain, print_json
+    from edgemask.cli.screen import print_json
     from edgemask.reproduce import write_results
     from edgemask.reproduce.measures import MEASURES
 
@@ -250,12 +251,22 @@ def _finish(
             typer.echo()
             typer.echo(text, nl=False)
             typer.echo(f"written: {', '.join(map(str, files.values()))}")
-    failed = [outcome for outcome in outcomes if outcome.state != "done"]
     if as_json:
-        problems = [{"run": outcome.name, "error": outcome.error} for outcome in failed]
-        print_json({"files": written, "failed": problems})
-    if failed:
-        from edgemask.cli.exits import FAILURE
+        print_json({"files": written, "failed": problems(outcomes)})
+    fail_if_undone(outcomes)
 
-        complain(f"{len(failed)} of {len(outcomes)} runs are not done; the same line tries again")
+
+def problems(outcomes: Sequence[Outcome]) -> list[dict[str, str]]:
+    """Return the runs that are not done, and why."""
+    return [{"run": o.name, "error": o.error} for o in outcomes if o.state != "done"]
+
+
+def fail_if_undone(outcomes: Sequence[Outcome]) -> None:
+    """End with a failure if runs are not done."""
+    from edgemask.cli.exits import FAILURE
+    from edgemask.cli.screen import complain
+
+    failed = sum(outcome.state != "done" for outcome in outcomes)
+    if failed:
+        complain(f"{failed} of {len(outcomes)} runs are not done; the same line tries again")
         raise typer.Exit(FAILURE)

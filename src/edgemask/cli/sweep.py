@@ -53,8 +53,8 @@ def sweep(
 
     A run is never done twice, and the same line goes on where it was stopped.
     """
-    from edgemask.cli.reproduce import Teller
-    from edgemask.cli.screen import complain, duration, print_json, print_table
+    from edgemask.cli.reproduce import Teller, fail_if_undone, problems
+    from edgemask.cli.screen import duration, print_json, print_table
     from edgemask.cli.settings import lay
     from edgemask.engine import RECIPES, assign, load_yaml, merge
     from edgemask.reproduce import Runner, make_points, parse_axis, write_sweep
@@ -86,19 +86,10 @@ def sweep(
         return
     outcomes = runner.run(runs, out, Teller(as_json))
     files = write_sweep(points, axes, out, out)
-    failed = [outcome for outcome in outcomes if outcome.state != "done"]
     if as_json:
-        print_json(
-            {
-                "files": {kind: str(path) for kind, path in files.items()},
-                "failed": [{"run": outcome.name, "error": outcome.error} for outcome in failed],
-            }
-        )
+        shown = {kind: str(path) for kind, path in files.items()}
+        print_json({"files": shown, "failed": problems(outcomes)})
     else:
         typer.echo(sweep_table(points, axes, out).to_text())
         typer.echo(f"written: {', '.join(map(str, files.values()))}")
-    if failed:
-        from edgemask.cli.exits import FAILURE
-
-        complain(f"{len(failed)} of {len(outcomes)} runs are not done; the same line tries again")
-        raise typer.Exit(FAILURE)
+    fail_if_undone(outcomes)

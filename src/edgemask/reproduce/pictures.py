@@ -8,10 +8,13 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from edgemask._registry import Registry
-from edgemask.diagnostics import activation_map, edge_picture, overlay
-from edgemask.engine import Run
+from edgemask.data import Batch, DataBundle, Loader, Split
+from edgemask.diagnostics import activation_map, criteria_histograms, edge_picture, overlay
+from edgemask.engine import Objects, Run
+from edgemask.engine.job import build_job
 from edgemask.errors import MissingExtraError
 from edgemask.heads.functional import keep_probability
 from edgemask.reproduce.plan import Cell, Plan
@@ -89,26 +92,42 @@ def _curves(plan: Plan, experiment: Experiment, results: Sequence[Result]) -> An
 
 def _criteria(plan: Plan, experiment: Experiment, results: Sequence[Result]) -> Any:
     """Dynamic range over epochs, and how the normalised scores spread at the end."""
-    figure, axes = _figure(1, 2)
-    left, right = axes[0]
-    for number, (cell, run) in enumerate(_done(plan, experiment)):
-        criterion = run.config.head.options["criterion"]
-        key = f"train/criteria/{criterion}/range"
-        points = [(r["epoch"], r[key]) for r in run.history if r.get(key) is not None]
-        if points:
-            left.plot(*zip(*points, strict=True), color=f"C{number}", label=cell.row.titles[0])
-        with np.load(run.path / "head.npz", allow_pickle=False) as head:
-            counts, edges = head["histogram"][-1], head["edges"]
-        share = counts / max(counts.sum(), 1)
-        right.stairs(share, edges, color=f"C{number}", label=cell.row.titles[0])
-    left.set_yscale("log")
-    right.set_yscale("log")
-    left.set_title("largest / smallest score", fontsize=8)
-    right.set_title("share of edges by score, last epoch", fontsize=8)
-    left.set_xlabel("epoch", fontsize=7)
-    right.set_xlabel("smoothed score", fontsize=7)
-    right.legend(fontsize=7)
+    runs = _done(plan, experiment)
+    columns = [c for c in experiment.columns if any(cell.column is c for cell, _ in runs)]
+    figure, axes = _figure(len(columns), 2)
+    for (left, right), column in zip(axes, columns, strict=True):
+        here = [(cell, run) for cell, run in runs if cell.column is column]
+        seed = min(cell.seed for cell, _ in here)
+        mine = [(cell, run) for cell, run in here if cell.seed == seed]
+        if len(mine) == 1:
+            _all_criteria(left, right, mine[0][1])
+        for cell, run in mine if len(mine) > 1 else ():
+            _range(left, run, str(run.config.head.options["criterion"]), cell.row.titles[0])
+            with np.load(run.path / "head.npz", allow_pickle=False) as head:
+                counts, edges = head["histogram"][-1], head["edges"]
+            right.stairs(counts / max(counts.sum(), 1), edges, label=cell.row.titles[0])
+        for axis, title in ((left, "largest / smallest score"), (right, "share of edges by score")):
+            axis.set_yscale("log")
+            axis.set_title(f"{column.title}: {title}", fontsize=8)
+            axis.legend(fontsize=7)
     return figure
+
+
+def _range(axis: Any, run: Run, criterion: str, label: str) -> None:
+    key = f"train/criteria/{criterion}/range"
+    points = [(r["epoch"], r[key]) for r in run.history if r.get(key) is not None]
+    axis.plot(*(zip(*points, strict=True) if points else ((), ())), label=label)
+
+
+def _all_criteria(left: Any, right: Any, run: Run) -> None:
+    """Show every criterion on the network of one run; the scores are those of test images."""
+    model: Any = run.model
+    with torch.no_grad():
+        features = model.embed(_test_batch(run, 512).views[0])
+        histograms = criteria_histograms(features, model.head.weight, model.head.bias)
+    for name, shares in histograms.items():
+        _range(left, run, name, name)
+        right.stairs(shares.numpy(), np.linspace(0.0, 1.0, len(shares) + 1), label=name)
 
 
 def _sweep(plan: Plan, experiment: Experiment, results: Sequence[Result]) -> Any:
@@ -154,22 +173,11 @@ def _edges(plan: Plan, experiment: Experiment, results: Sequence[Result]) -> Any
 
 def _cam(plan: Plan, experiment: Experiment, results: Sequence[Result]) -> Any:
     """Pictures of the test set, and where each model sees the true class in them."""
-    from edgemask.data import Loader
-    from edgemask.engine.job import Objects, build_job
-
     runs = _done(plan, experiment)
-    job = build_job(runs[0][1].config, Objects())
     where = "ilsvrc12" if "ILSVRC12" in experiment.title else None
-    split = job.tests.get(where, next(iter(job.tests.values()))) if where else None
-    split = split or next(iter(job.tests.values()))
-    count = min(6, len(split))
-    index = torch.arange(count) * (len(split) // count)
-    raw = split.raw(index)
+    batch, raw = _test_batch(runs[0][1], 6, where), _test_pictures(runs[0][1], 6, where)
     pictures = raw.permute(0, 2, 3, 1).numpy()
-    loader = Loader(
-        split, bundle=job.bundle, views=("none",), batch_size=count, shuffle=False, indices=index
-    )
-    batch = next(iter(loader))
+    count = len(pictures)
     figure, axes = _figure(1 + len(runs), count)
     for axis, picture in zip(axes[0], pictures, strict=True):
         axis.imshow(picture, cmap="gray")
@@ -181,6 +189,32 @@ def _cam(plan: Plan, experiment: Experiment, results: Sequence[Result]) -> Any:
     for axis in axes.flat:
         axis.set_axis_off()
     return figure
+
+
+def _test_split(run: Run, count: int, name: str | None) -> tuple[DataBundle, Split, Tensor]:
+    """Return some evenly spaced samples of a run's test set."""
+    job = build_job(run.config, Objects())
+    split = job.tests[name] if name in job.tests else next(iter(job.tests.values()))
+    count = min(count, len(split))
+    return job.bundle, split, torch.arange(count) * (len(split) // count)
+
+
+def _test_batch(run: Run, count: int, name: str | None = None) -> Batch:
+    bundle, split, index = _test_split(run, count, name)
+    loader = Loader(
+        split,
+        bundle=bundle,
+        views=("none",),
+        batch_size=len(index),
+        shuffle=False,
+        indices=index,
+    )
+    return next(iter(loader))
+
+
+def _test_pictures(run: Run, count: int, name: str | None = None) -> Tensor:
+    _, split, index = _test_split(run, count, name)
+    return split.raw(index)
 
 
 def _tradeoff(plan: Plan, experiment: Experiment, results: Sequence[Result]) -> Any:

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -78,6 +79,7 @@ def run_local(
     for name, settings in jobs.items():
         write_text(_job_file(root, name), json.dumps(settings))
     busy: list[_Worker] = []
+    before = _listen()
     try:
         while waiting or busy:
             while waiting and len(busy) < workers:
@@ -96,6 +98,19 @@ def run_local(
         raise Stopped("stopped; the same command goes on where it was") from None
     finally:
         _end(busy)
+        if before is not None:
+            signal.signal(signal.SIGTERM, before)
+
+
+def _listen() -> Any:
+    """Take SIGTERM for Ctrl-C, so that no process is left behind; return what was there before."""
+    if threading.current_thread() is not threading.main_thread():
+        return None
+
+    def stop(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    return signal.signal(signal.SIGTERM, stop)
 
 
 def _job_file(root: Path, name: str) -> Path:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -127,3 +129,26 @@ def test_stopping_ends_the_workers_and_the_same_call_goes_on(jobs, tmp_path):
 def test_runners_that_make_no_sense(options):
     with pytest.raises(UserError):
         Runner(**options)
+
+
+@pytest.mark.slow
+def test_a_sweep_that_is_terminated_leaves_nobody_behind(tmp_path):
+    words = ["--grid", "rho=0.5", "--jobs", "1", "--out", str(tmp_path)]
+    for setting in ("head.name=sem", "train.epochs=4000", "data.limit=96", "model.width=0.25"):
+        words += ["--set", setting]
+    sweep = subprocess.Popen(
+        [sys.executable, "-m", "edgemask", "sweep", *words], stderr=subprocess.PIPE, text=True
+    )
+    end = time.monotonic() + 120
+    while time.monotonic() < end and not list(tmp_path.glob("*/metrics.jsonl")):
+        time.sleep(0.05)
+    sweep.send_signal(signal.SIGTERM)
+    _, said = sweep.communicate(timeout=60)
+    assert sweep.returncode == 130
+    assert "goes on where it was" in said
+    (path,) = tmp_path.glob("*/metrics.jsonl")
+    name = path.parent.name
+    state, _ = Ledger(tmp_path).state(name)
+    assert state == "partly"
+    with pytest.raises(ProcessLookupError):
+        os.kill(Ledger(tmp_path).read(name)["pid"], 0)

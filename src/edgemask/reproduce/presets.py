@@ -55,14 +55,13 @@ class Preset:
         return merge(values, column.settings)
 
 
-# Where the paper's numbers come from, a trial's seed is 123 and up (JAL) or always 0 (NUST).
-_FIRST_SEED = {"jal": 123, "nust": 0}
-
-
 def seeded(settings: Mapping[str, Any], seed: int) -> dict[str, Any]:
-    """Give a run its seeds: weights, order, views and masks, and the noise, all paired."""
-    protocol = settings.get("noise", {}).get("protocol", "paper")
-    noise = 0 if protocol == "nust" else _FIRST_SEED.get(protocol, 0) + seed
+    """Give a run its seeds: weights, order, views and masks, and the noise, all paired.
+
+    Released code makes the noise of a trial from seed 123 and up (JAL), or always from 0 (NUST).
+    """
+    protocol = settings.get("noise", {}).get("protocol")
+    noise = {"jal": 123 + seed, "nust": 0}.get(protocol, seed)
     return merge(settings, {"train": {"seed": seed}, "noise": {"seed": noise}})
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,7 +19,6 @@ __all__ = [
     "System",
     "claims_over",
     "numbers",
-    "slug",
 ]
 
 
@@ -203,13 +201,3 @@ def numbers(columns: Sequence[str], lines: Mapping[str, str]) -> dict[tuple[str,
 def claims_over(better: str, *others: str) -> tuple[Claim, ...]:
     """Return the claims that one row is better than each of some others."""
     return tuple(Claim(better, other) for other in others)
-
-
-def slug(text: str) -> str:
-    """Return a text as a key: ``"Sym-80 %"`` becomes ``"sym-80"``.
-
-    Example:
-        >>> slug("CIFAR-10 Sym-80 %")
-        'cifar-10-sym-80'
-    """
-    return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-")

@@ -244,6 +244,19 @@ def test_estimates_grow_with_the_run(tmp_path):
     assert 0 < seconds[name] < seconds["longer"]
 
 
+def test_selection_methods_run_and_are_estimated(tmp_path):
+    rows = ("coteaching", "jocor", "josrc", "unicon", "ca2c", "josnc-sem")
+
+    def make():
+        return _plan(tmp_path, "table3", only=rows, columns=("cifar100-sym-20",))
+
+    seconds = estimate(make().runs("to do"))
+    assert len(seconds) == 6
+    assert all(value is not None and value > 0 for value in seconds.values())
+    _, outcomes = execute(make, Runner(jobs=0), lambda _: None)
+    assert {(outcome.state, outcome.error) for outcome in outcomes} == {("done", "")}
+
+
 @pytest.mark.parametrize("name", ["tables5", "tables6"])
 def test_measured_tables(name):
     experiment = EXPERIMENTS[name]

@@ -84,9 +84,13 @@ def _seconds(config: Config) -> float:
     data = dataclasses.replace(config.data, limit=_STEPS * size, test_limit=_TESTED, validation=0.0)
     loop = dataclasses.replace(config.train, epochs=2, record_every=1)
     flat = dataclasses.replace(config.optim.schedule, name="constant", options={})
+    options = dict(config.method.options)
+    if "warmup" in options:
+        options["warmup"] = 1
     small = dataclasses.replace(
         config,
         data=data,
+        method=dataclasses.replace(config.method, options=options),
         train=loop,
         optim=dataclasses.replace(config.optim, schedule=flat),
         eval=dataclasses.replace(config.eval, every=1),

@@ -145,6 +145,8 @@ def _smoke(system: System, column: Column) -> Mapping[str, Any]:
     recipe = f"digits/{system.method}"
     if system.method != "supervised" and recipe in RECIPES:
         values = merge(RECIPES[recipe].layer(), _SMOKE, {"optim": {"lr": 2e-3}})
+        if "warmup" in values["method"].get("options", {}):
+            values["method"]["options"]["warmup"] = 1
     noise = column.noise if column.noise != "none" or column.dataset[:5] == "cifar" else "sym:0.4"
     return merge(values, {"noise": {"spec": noise, "protocol": "paper"}})
 

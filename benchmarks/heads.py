@@ -60,7 +60,7 @@ class CoxDeBoorKAN(em.KANLinear):
             left = (x - knots[:, : -k - 1]) / (knots[:, k:-1] - knots[:, : -k - 1])
             right = (knots[:, k + 1 :] - x) / (knots[:, k + 1 :] - knots[:, 1:-k])
             splines = left * splines[..., :-1] + right * splines[..., 1:]
-        return F.silu(input), splines.transpose(1, 2)
+        return F.silu(input).T, splines.permute(1, 2, 0).contiguous()
 
 
 class LiteralSKAN(em.KANLinear):
@@ -75,8 +75,8 @@ class LiteralSKAN(em.KANLinear):
         base, splines = self.basis(input)
         with torch.no_grad():
             coefficients = self.spline_weight * self.spline_scaler.unsqueeze(-1)
-            edges = torch.einsum("bmk,jkm->bjk", splines, coefficients)
-            edges += base.unsqueeze(1) * self.base_weight
+            edges = torch.einsum("kmb,jkm->bjk", splines, coefficients)
+            edges += base.T.unsqueeze(1) * self.base_weight
             score = edges.square().mean(dim=0).sqrt()
             score = (score - score.min()) / (score.max() - score.min() + 1e-8)
             if self.scores is not None:

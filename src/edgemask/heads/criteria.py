@@ -39,6 +39,14 @@ class Criterion(NamedTuple):
     factor: Callable[[Tensor], Tensor]
     power: int
 
+    def magnitudes(self, weight: Tensor, out: Tensor) -> Tensor:
+        """Write the power of the weights' magnitudes into ``out``, at least float32."""
+        if self.power == 0:
+            return out.fill_(1.0)
+        if weight.dtype != out.dtype:
+            weight = weight.to(out.dtype)
+        return torch.abs(weight, out=out) if self.power == 1 else torch.square(weight, out=out)
+
     def score(self, weight: Tensor, factor: Tensor, out: Tensor) -> Tensor:
         """Write the raw scores of some rows of edges into ``out``.
 
@@ -47,15 +55,7 @@ class Criterion(NamedTuple):
             factor: The factor, for the same rows where it differs between them.
             out: Where to, in the weights' shape; at least float32.
         """
-        if self.power == 0:
-            return out.copy_(factor.expand_as(weight))
-        if weight.dtype != out.dtype:
-            weight = weight.to(out.dtype)
-        if self.power == 1:
-            torch.abs(weight, out=out)
-        else:
-            torch.mul(weight, weight, out=out)
-        return out.mul_(factor)
+        return self.magnitudes(weight, out).mul_(factor)
 
 
 def _squares(samples: Tensor, squares: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:

@@ -119,12 +119,15 @@ class KANLinear(nn.Module):
         return math.nan if self._outside is None else float(self._outside)
 
     def basis(self, input: Tensor) -> tuple[Tensor, Tensor]:
-        """Normalise samples, ``(N, d)``, and return ``silu(v)`` and the splines' basis at them.
+        """Normalise samples and return ``silu(v)`` and the splines' basis at them.
+
+        Features come first: neither the sums over edges nor the products that SKAN scores them by
+        need anything laid out anew.
 
         Shape:
-            ``(N, d) -> (N, d), (N, grid_size + spline_order, d)``
+            ``(N, d) -> (d, N), (d, grid_size + spline_order, N)``
         """
-        x = self.norm(input)
+        x = self.norm(input).T.contiguous()
         low, high = self.grid_range
         if not _is_exporting():
             with torch.no_grad():
@@ -141,8 +144,9 @@ class KANLinear(nn.Module):
         if mask is not None:
             mask = mask.to(scaler.dtype)
             base_weight, scaler = base_weight * mask, scaler * mask
-        coefficients = (self.spline_weight * scaler.unsqueeze(-1)).transpose(1, 2)
-        return F.linear(base, base_weight) + F.linear(splines.flatten(1), coefficients.flatten(1))
+        coefficients = (self.spline_weight * scaler.unsqueeze(-1)).flatten(1)
+        sums = torch.addmm(base_weight @ base, coefficients, splines.flatten(0, 1))
+        return sums.T.contiguous()
 
     def forward(self, input: Tensor) -> Tensor:
         """Apply the layer."""

@@ -10,7 +10,7 @@ whole tensors are used. Both give the same mask.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import torch
@@ -21,12 +21,24 @@ from edgemask.heads.policies import Policy
 from edgemask.heads.random import StepKey, counter_uniform
 from edgemask.heads.workspace import Workspace
 
-__all__ = ["Fill", "Rule", "score_and_draw"]
+__all__ = ["RawScores", "Rule", "score_and_draw"]
 
-_BLOCK = 1 << 16  # edges; the few blocks of float32 in use at a time fit into a level-2 cache
+_BLOCK = 1 << 16  # edges a thread; the few blocks in use at a time fit into its cache
+# Scores that fade towards 0 without end become denormal numbers, which are slow to compute with.
+# This is far below the smallest random number: it keeps no edge.
+_FLOOR = 1e-12
 
-Fill = Callable[[slice, Tensor], Tensor]
-"""``(rows, out) -> out``: writes the raw scores of some rows of edges."""
+
+class RawScores(NamedTuple):
+    """The raw scores of a batch: magnitudes times a factor that does not differ between rows.
+
+    Attributes:
+        magnitudes: ``(rows, out) -> out``: writes the magnitudes of some rows of edges.
+        factor: Not negative, of shape ``()`` or ``(d,)``.
+    """
+
+    magnitudes: Callable[[slice, Tensor], Tensor]
+    factor: Tensor
 
 
 class Rule(NamedTuple):
@@ -38,7 +50,7 @@ class Rule(NamedTuple):
 
 
 def score_and_draw(
-    fill: Fill, scores: Tensor, steps: Tensor, key: StepKey, rule: Rule, workspace: Workspace
+    raw: RawScores, scores: Tensor, steps: Tensor, key: StepKey, rule: Rule, workspace: Workspace
 ) -> Tensor:
     """Update the smoothed scores with a batch's raw ones and draw the step's mask.
 
@@ -46,7 +58,7 @@ def score_and_draw(
     scores and the step count as they are; before the first good batch every edge is kept.
 
     Args:
-        fill: Gives the raw scores.
+        raw: The raw scores of the batch.
         scores: Smoothed scores, ``(C, d)``; updated in place.
         steps: The number of steps so far; updated in place.
         key: What the mask's random numbers come from.
@@ -56,58 +68,67 @@ def score_and_draw(
     if scores.numel() == 0:
         return torch.zeros_like(scores)
     if scores.device.type != "cpu" or torch.compiler.is_compiling():
-        _smooth(fill(slice(None), torch.empty_like(scores)), scores, steps, rule.beta)
+        whole = raw.magnitudes(slice(None), torch.empty_like(scores)).mul_(raw.factor)
+        _smooth(whole, scores, steps, rule.beta)
         return _draw(scores, key, rule)
-    return _score_and_draw_in_blocks(fill, scores, steps, key, rule, workspace)
+    return _score_and_draw_in_blocks(raw, scores, steps, key, rule, workspace)
 
 
 def _score_and_draw_in_blocks(
-    fill: Fill, scores: Tensor, steps: Tensor, key: StepKey, rule: Rule, workspace: Workspace
+    raw: RawScores, scores: Tensor, steps: Tensor, key: StepKey, rule: Rule, workspace: Workspace
 ) -> Tensor:
     rows, columns = scores.shape
-    height = min(rows, max(1, _BLOCK // columns))
+    height = min(rows, max(1, _BLOCK * torch.get_num_threads() // columns))
     mask = workspace.take(scores)
-    scratch = torch.empty(height, columns, dtype=scores.dtype)
+    scratch = workspace.scratch
+    memory = scratch.take("new", height * columns, scores.dtype).view(height, columns)
     one_block = height == rows
-    # the views of each block: which rows, their scores, their mask, and memory for raw scores
-    blocks = (
-        [(slice(None), scores, mask, scratch)]
-        if one_block
-        else list(
-            zip(
-                [slice(top, top + height) for top in range(0, rows, height)],
-                scores.split(height),
-                mask.split(height),
-                [scratch[: min(height, rows - top)] for top in range(0, rows, height)],
-                strict=True,
-            )
-        )
-    )
+    if one_block:
+        blocks = [(slice(None), scores, mask, memory)]
+    else:
+        tops = range(0, rows, height)
+        parts = [slice(top, min(top + height, rows)) for top in tops]
+        news = [memory[: part.stop - part.start] for part in parts]
+        blocks = list(zip(parts, scores.split(height), mask.split(height), news, strict=True))
 
-    bounds = [torch.aminmax(fill(block, new)) for block, _, _, new in blocks]
-    lows, highs = [b.min.item() for b in bounds], [b.max.item() for b in bounds]
-    usable = math.isfinite(sum(lows) + sum(highs))
-    low, span = min(lows), max(highs) - min(lows)
+    # A product is largest where its magnitude is, column by column, so that the extremes of the
+    # magnitudes are enough; and scaling the factor instead of the products saves a pass.
+    least, most = _extremes(raw.magnitudes(part, new) for part, _, _, new in blocks)
+    low, high = (least * raw.factor).min().item(), (most * raw.factor).max().item()
+    usable = math.isfinite(high - low)
     first = steps.item() == 0
     if not usable and first:
         scores.fill_(1.0)
     steps += usable
+    factor = raw.factor * (1.0 / (high - low + EPS))
+    shift = (least * factor).min() - _FLOOR
 
-    for number, (block, smooth, kept, new) in enumerate(blocks):
+    for number, (part, smooth, kept, new) in enumerate(blocks):
         if usable:
-            if not one_block:
-                fill(block, new)
-            if span > 0.0:
-                new.sub_(low).mul_(1.0 / (span + EPS))
+            if high > low:
+                if not one_block:
+                    raw.magnitudes(part, new)
+                new.mul_(factor).sub_(shift)
             else:
                 new.fill_(1.0)
             smooth.lerp_(new, 1.0 if first else 1.0 - rule.beta)
         if rule.policy.edgewise:
-            uniform = counter_uniform(key, smooth.numel(), start=number * height * columns)
+            start = number * height * columns
+            uniform = counter_uniform(key, smooth.numel(), start=start, scratch=scratch)
             rule.policy.draw(smooth, rule.rho, uniform.view(smooth.shape), out=kept)
     if not rule.policy.edgewise:
         mask.copy_(_draw(scores, key, rule))
     return mask
+
+
+def _extremes(parts: Iterable[Tensor]) -> tuple[Tensor, Tensor]:
+    """Return the smallest and largest entry of each column; what is not a number goes through."""
+    bounds = [(part.amin(dim=0), part.amax(dim=0)) for part in parts]
+    least, most = bounds[0]
+    for low, high in bounds[1:]:
+        torch.minimum(least, low, out=least)
+        torch.maximum(most, high, out=most)
+    return least, most
 
 
 def _smooth(raw: Tensor, scores: Tensor, steps: Tensor, beta: float) -> None:

@@ -16,7 +16,7 @@ from edgemask.heads.distributed import mean_over_ranks
 from edgemask.heads.functional import masked_linear
 from edgemask.heads.masked import masked_linear_in
 from edgemask.heads.policies import Policy, parse_policy
-from edgemask.heads.scoring import Fill, Rule, score_and_draw
+from edgemask.heads.scoring import RawScores, Rule, score_and_draw
 from edgemask.heads.state import SeededHead, to_linear
 from edgemask.heads.workspace import Workspace
 
@@ -95,15 +95,15 @@ class EdgeScoring(SeededHead):
         self._scaling = value
         self._scaling_bound = bound
 
-    def raw_scores(self, samples: Tensor, squares: Tensor) -> Fill:
-        """Look at a batch, on all ranks, and return what writes its raw scores (Eq. 13)."""
+    def raw_scores(self, samples: Tensor, squares: Tensor) -> RawScores:
+        """Look at a batch, on all ranks, and score its edges (Eq. 13)."""
         raise NotImplementedError
 
     def draw_mask(self, samples: Tensor, squares: Tensor) -> Tensor:
-        fill = self.raw_scores(samples, squares)
+        raw = self.raw_scores(samples, squares)
         key = self.next_key()
         rule = Rule(self.rho, self.beta, self.policy)
-        mask = score_and_draw(fill, self.scores, self.steps, key, rule, self._mask_space)
+        mask = score_and_draw(raw, self.scores, self.steps, key, rule, self._mask_space)
         if self._scaling == "none":
             return mask
         chance = self.keep_probability()
@@ -222,26 +222,25 @@ class SEMLinear(EdgeScoring, nn.Linear):
         )
         self._kept_space = Workspace()
 
-    def raw_scores(self, samples: Tensor, squares: Tensor) -> Fill:
+    def raw_scores(self, samples: Tensor, squares: Tensor) -> RawScores:
         rule = CRITERIA[self.criterion]
         weight = self.weight.detach()
         total = rule.statistic(samples, squares, weight, self.bias)
         factor = rule.factor(mean_over_ranks(total, len(samples)))
 
-        def fill(rows: slice, out: Tensor) -> Tensor:
-            if out.shape == weight.shape:
-                return rule.score(weight, factor, out)
-            return rule.score(weight[rows], factor[rows] if factor.dim() == 2 else factor, out)
-
-        return fill
+        if factor.dim() == 2:  # differs between rows, too
+            return RawScores(
+                lambda rows, out: rule.score(weight[rows], factor[rows], out), factor.new_ones(())
+            )
+        return RawScores(lambda rows, out: rule.magnitudes(weight[rows], out), factor)
 
     def forward(self, input: Tensor) -> Tensor:
         """Apply the layer; in training, through the edges that this step keeps."""
         check_features(self, input)
-        mask = self.mask_for(input)
+        mask = self.mask_for(input) if self.training else None
         if mask is not None:
             return masked_linear_in(self._kept_space, input, self.weight, mask, self.bias)
-        if self.rho == 0.0 or self._inference == "dense":
+        if self._inference == "dense" or self.rho == 0.0:
             return F.linear(input, self.weight, self.bias)
         return masked_linear(input, self.weight, self.expected_mask(), self.bias)
 

@@ -10,7 +10,7 @@ from edgemask.heads.checks import check_features
 from edgemask.heads.distributed import mean_over_ranks
 from edgemask.heads.kan import KANLinear
 from edgemask.heads.policies import Policy
-from edgemask.heads.scoring import Fill
+from edgemask.heads.scoring import RawScores
 from edgemask.heads.sem import EdgeScoring
 
 __all__ = ["SKANLinear", "basis_gram", "function_moments"]
@@ -19,29 +19,21 @@ _CRITERIA = ("rms", "second_moment")
 
 
 @torch.no_grad()
-def basis_gram(base: Tensor, splines: Tensor, order: int) -> Tensor:
+def basis_gram(base: Tensor, splines: Tensor) -> Tensor:
     """Sum the products of all pairs of basis functions over the samples, feature by feature.
 
-    Two splines overlap only where they are at most ``order`` apart, so a few elementwise products
-    do it, and nothing has to be laid out anew.
-
     Args:
-        base: The base function's values, ``(N, d)``.
-        splines: The splines' values, ``(N, M - 1, d)``.
-        order: Order of the splines.
+        base: The base function's values.
+        splines: The splines' values.
 
     Shape:
-        ``(N, d), (N, M - 1, d) -> (d, M, M)``
+        ``(d, N), (d, M - 1, N) -> (d, M, M)``
     """
-    count, features = splines.shape[1:]
-    gram = splines.new_zeros(count + 1, count + 1, features)
-    gram[0, 0] = base.square().sum(dim=0)
-    gram[0, 1:] = gram[1:, 0] = (splines * base.unsqueeze(1)).sum(dim=0)
-    for apart in range(min(order, count - 1) + 1):
-        rows = torch.arange(1, count + 1 - apart, device=splines.device)
-        products = (splines[:, : count - apart] * splines[:, apart:]).sum(dim=0)
-        gram[rows, rows + apart] = gram[rows + apart, rows] = products
-    return gram.permute(2, 0, 1)
+    gram = splines.new_empty(len(base), splines.shape[1] + 1, splines.shape[1] + 1)
+    gram[:, 0, 0] = base.square().sum(dim=1)
+    gram[:, 1:, 0] = gram[:, 0, 1:] = torch.bmm(splines, base.unsqueeze(-1)).squeeze(-1)
+    gram[:, 1:, 1:] = torch.bmm(splines, splines.transpose(1, 2))
+    return gram
 
 
 @torch.no_grad()
@@ -151,11 +143,11 @@ class SKANLinear(EdgeScoring, KANLinear):
     def edge_weight(self) -> Tensor:
         return self.base_weight
 
-    def raw_scores(self, samples: Tensor, squares: Tensor) -> Fill:
+    def raw_scores(self, samples: Tensor, squares: Tensor) -> RawScores:
         assert self._functions is not None
         base, splines = self._functions
         with torch.autocast(samples.device.type, enabled=False):
-            total = basis_gram(base.to(samples.dtype), splines.to(samples.dtype), self.spline_order)
+            total = basis_gram(base.to(samples.dtype), splines.to(samples.dtype))
             coefficients = (self.base_weight, self.spline_scaler, self.spline_weight)
             raw = function_moments(
                 mean_over_ranks(total, len(samples)),
@@ -164,10 +156,7 @@ class SKANLinear(EdgeScoring, KANLinear):
         if self.criterion == "rms":
             raw.sqrt_()
 
-        def fill(rows: slice, out: Tensor) -> Tensor:
-            return out.copy_(raw[rows])
-
-        return fill
+        return RawScores(lambda rows, out: out.copy_(raw[rows]), raw.new_ones(()))
 
     def forward(self, input: Tensor) -> Tensor:
         """Apply the layer; in training, through the edges that this step keeps."""

@@ -27,6 +27,8 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
+from edgemask.heads.workspace import Scratch
+
 __all__ = ["StepState", "StepwiseHead", "one_step", "predicting"]
 
 
@@ -41,9 +43,10 @@ class StepState:
         blocks: How many :func:`one_step` blocks are open around the head.
         drawn: Whether the mask belongs to the open block.
         predicting: How many :func:`predicting` blocks are open around it.
+        scratch: Memory for what is computed on the way.
     """
 
-    __slots__ = ("blocks", "drawn", "mask", "missed", "predicting", "returned", "seen")
+    __slots__ = ("blocks", "drawn", "mask", "missed", "predicting", "returned", "scratch", "seen")
 
     def __init__(self) -> None:
         self.mask: Tensor | None = None
@@ -53,6 +56,7 @@ class StepState:
         self.blocks = 0
         self.drawn = False
         self.predicting = 0
+        self.scratch = Scratch()
 
     def __deepcopy__(self, memo: dict[int, object]) -> StepState:
         return StepState()
@@ -100,7 +104,7 @@ class StepwiseHead(nn.Module):
         again = state.blocks > 0 and state.drawn
         with torch.no_grad():
             samples = _as_samples(input)
-            squares = samples.square().sum(dim=0)
+            squares = _sum_of_squares(samples, state.scratch)
             if _inside_backward():
                 return self._mask_of_repeated_pass(squares, again)
             if again:
@@ -147,6 +151,13 @@ def _as_samples(input: Tensor) -> Tensor:
     """Flatten the leading dimensions, and leave half precision: statistics need the range."""
     samples = input.detach().reshape(-1, input.shape[-1])
     return samples.float() if samples.dtype in (torch.float16, torch.bfloat16) else samples
+
+
+def _sum_of_squares(samples: Tensor, scratch: Scratch) -> Tensor:
+    if samples.device.type != "cpu" or torch.compiler.is_compiling():
+        return samples.square().sum(dim=0)
+    memory = scratch.take("squares", samples.numel(), samples.dtype).view(samples.shape)
+    return torch.mul(samples, samples, out=memory).sum(dim=0)
 
 
 def _inference_mode() -> bool:

@@ -47,7 +47,7 @@ def step_key(seed: Tensor, step: Tensor) -> StepKey:
     element; elsewhere on tensors, so that the device need not be waited for. Same numbers.
     """
     if seed.device.type == "cpu" and not torch.compiler.is_compiling():
-        number = _mix(int(seed), int(step), _BITS64)
+        number = _mix(int(seed.item()), int(step.item()), _BITS64)
         return _signed(number | 1, 32), _signed(number >> 32, 32)
     mixed = _mix(seed, step, -1)
     return (mixed | 1).to(torch.int32), (mixed >> 32).to(torch.int32)
@@ -64,7 +64,6 @@ class _Constants(NamedTuple):
 
     counter: Tensor
     rounds: tuple[tuple[Tensor, Tensor], ...]
-    half: Tensor
     middle: Tensor
 
 
@@ -75,7 +74,6 @@ def _constants(hashes: int, device: torch.device) -> _Constants:
     return _Constants(
         counter=torch.arange(hashes, dtype=torch.int32, device=device),
         rounds=tuple((number(shift), number(odd)) for shift, odd in _ROUNDS),
-        half=number(16),
         middle=torch.full((), 0.5 + _RESOLUTION / 2, device=device),
     )
 
@@ -121,7 +119,6 @@ def counter_uniform(
     shifted = torch.empty_like(x) if take is None else take("shifted", hashes, torch.int32)
     for shift, odd in constants.rounds:
         x.bitwise_xor_(torch.bitwise_right_shift(x, shift, out=shifted)).mul_(odd)
-    x.add_(torch.bitwise_right_shift(x, constants.half, out=shifted))
     lanes = x.view(torch.int16)
     if lanes.numel() != count:
         lanes = lanes[skip : skip + count]

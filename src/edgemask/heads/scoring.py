@@ -2,9 +2,10 @@
 
 What is computed is Eqs. 14-16 as :mod:`edgemask.heads.functional` states them. On a CPU, where
 every operation on a large matrix is a trip to main memory and every fresh one a page fault, the
-edges are worked through in blocks that stay in the cache, and the memory of a mask that nobody
-looks at any more is used again. Elsewhere, and under ``torch.compile``, which fuses by itself,
-whole tensors are used. Both give the same mask.
+edges of a large head are worked through in blocks that stay in the cache, and the memory of a
+mask that nobody looks at any more is used again. Elsewhere, and under ``torch.compile``, which
+fuses by itself, whole tensors are used. All ways draw the
+same mask from scores that are the same up to rounding.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from torch import Tensor
 from edgemask.heads.functional import EPS, normalise_scores
 from edgemask.heads.policies import Policy
 from edgemask.heads.random import StepKey, counter_uniform
-from edgemask.heads.workspace import Workspace
+from edgemask.heads.workspace import Workspace, in_eager_mode_on_cpu
 
 __all__ = ["RawScores", "Rule", "score_and_draw"]
 
@@ -27,6 +28,7 @@ _BLOCK = 1 << 16  # edges a thread; the few blocks in use at a time fit into its
 # Scores that fade towards 0 without end become denormal numbers, which are slow to compute with.
 # This is far below the smallest random number: it keeps no edge.
 _FLOOR = 1e-12
+_ALL = slice(None)
 
 
 class RawScores(NamedTuple):
@@ -67,29 +69,51 @@ def score_and_draw(
     """
     if scores.numel() == 0:
         return torch.zeros_like(scores)
-    if scores.device.type != "cpu" or torch.compiler.is_compiling():
-        whole = raw.magnitudes(slice(None), torch.empty_like(scores)).mul_(raw.factor)
+    if not in_eager_mode_on_cpu(scores):
+        whole = raw.magnitudes(_ALL, torch.empty_like(scores)).mul_(raw.factor)
         _smooth(whole, scores, steps, rule.beta)
         return _draw(scores, key, rule)
-    return _score_and_draw_in_blocks(raw, scores, steps, key, rule, workspace)
+    small = scores.numel() <= _BLOCK * torch.get_num_threads()
+    way = _score_and_draw_at_once if small else _score_and_draw_in_blocks
+    return way(raw, scores, steps, key, rule, workspace)
+
+
+def _score_and_draw_at_once(
+    raw: RawScores, scores: Tensor, steps: Tensor, key: StepKey, rule: Rule, workspace: Workspace
+) -> Tensor:
+    """Work on all edges together, in as few operations as can be: a small head's time is calls."""
+    new = workspace.scratch.take("new", scores.numel(), scores.dtype).view(scores.shape)
+    bounds = torch.aminmax(raw.magnitudes(_ALL, new).mul_(raw.factor))
+    low, high = bounds.min.item(), bounds.max.item()
+    first = steps.item() == 0
+    if math.isfinite(high - low):
+        steps.add_(1)
+        if high > low:
+            new.sub_(low - _FLOOR).mul_(1.0 / (high - low + EPS))
+        else:
+            new.fill_(1.0)
+        scores.lerp_(new, 1.0 if first else 1.0 - rule.beta)
+    elif first:
+        scores.fill_(1.0)
+    if not rule.policy.edgewise:
+        return _draw(scores, key, rule)
+    uniform = counter_uniform(key, scores.numel(), scratch=workspace.scratch)
+    out = workspace.take(scores)
+    return rule.policy.draw(scores, rule.rho, uniform.view(scores.shape), out=out)
 
 
 def _score_and_draw_in_blocks(
     raw: RawScores, scores: Tensor, steps: Tensor, key: StepKey, rule: Rule, workspace: Workspace
 ) -> Tensor:
+    """Work through the edges in blocks that stay in the cache: a large head's time is memory."""
     rows, columns = scores.shape
-    height = min(rows, max(1, _BLOCK * torch.get_num_threads() // columns))
+    height = max(1, _BLOCK * torch.get_num_threads() // columns)
     mask = workspace.take(scores)
     scratch = workspace.scratch
-    memory = scratch.take("new", height * columns, scores.dtype).view(height, columns)
-    one_block = height == rows
-    if one_block:
-        blocks = [(slice(None), scores, mask, memory)]
-    else:
-        tops = range(0, rows, height)
-        parts = [slice(top, min(top + height, rows)) for top in tops]
-        news = [memory[: part.stop - part.start] for part in parts]
-        blocks = list(zip(parts, scores.split(height), mask.split(height), news, strict=True))
+    memory = scratch.take("new", min(height, rows) * columns, scores.dtype).view(-1, columns)
+    parts = [slice(top, min(top + height, rows)) for top in range(0, rows, height)]
+    news = [memory[: part.stop - part.start] for part in parts]
+    blocks = list(zip(parts, scores.split(height), mask.split(height), news, strict=True))
 
     # A product is largest where its magnitude is, column by column, so that the extremes of the
     # magnitudes are enough; and scaling the factor instead of the products saves a pass.
@@ -103,17 +127,15 @@ def _score_and_draw_in_blocks(
     factor = raw.factor * (1.0 / (high - low + EPS))
     shift = (least * factor).min() - _FLOOR
 
-    for number, (part, smooth, kept, new) in enumerate(blocks):
+    for part, smooth, kept, new in blocks:
         if usable:
             if high > low:
-                if not one_block:
-                    raw.magnitudes(part, new)
-                new.mul_(factor).sub_(shift)
+                raw.magnitudes(part, new).mul_(factor).sub_(shift)
             else:
                 new.fill_(1.0)
             smooth.lerp_(new, 1.0 if first else 1.0 - rule.beta)
         if rule.policy.edgewise:
-            start = number * height * columns
+            start = part.start * columns
             uniform = counter_uniform(key, smooth.numel(), start=start, scratch=scratch)
             rule.policy.draw(smooth, rule.rho, uniform.view(smooth.shape), out=kept)
     if not rule.policy.edgewise:

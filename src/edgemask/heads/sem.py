@@ -232,7 +232,12 @@ class SEMLinear(EdgeScoring, nn.Linear):
             return RawScores(
                 lambda rows, out: rule.score(weight[rows], factor[rows], out), factor.new_ones(())
             )
-        return RawScores(lambda rows, out: rule.magnitudes(weight[rows], out), factor)
+        return RawScores(
+            lambda rows, out: rule.magnitudes(
+                weight if out.shape == weight.shape else weight[rows], out
+            ),
+            factor,
+        )
 
     def forward(self, input: Tensor) -> Tensor:
         """Apply the layer; in training, through the edges that this step keeps."""

@@ -27,7 +27,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from edgemask.heads.workspace import Scratch
+from edgemask.heads.workspace import Scratch, in_eager_mode_on_cpu
 
 __all__ = ["StepState", "StepwiseHead", "one_step", "predicting"]
 
@@ -154,7 +154,7 @@ def _as_samples(input: Tensor) -> Tensor:
 
 
 def _sum_of_squares(samples: Tensor, scratch: Scratch) -> Tensor:
-    if samples.device.type != "cpu" or torch.compiler.is_compiling():
+    if not in_eager_mode_on_cpu(samples):
         return samples.square().sum(dim=0)
     memory = scratch.take("squares", samples.numel(), samples.dtype).view(samples.shape)
     return torch.mul(samples, samples, out=memory).sum(dim=0)

@@ -13,7 +13,12 @@ import weakref
 import torch
 from torch import Tensor
 
-__all__ = ["Scratch", "Workspace"]
+__all__ = ["Scratch", "Workspace", "in_eager_mode_on_cpu"]
+
+
+def in_eager_mode_on_cpu(tensor: Tensor) -> bool:
+    """Whether memory may be used again by hand: nothing else plans it."""
+    return tensor.device.type == "cpu" and not torch.compiler.is_compiling()
 
 
 class Scratch:

@@ -4,8 +4,8 @@ What is computed is Eqs. 14-16 as :mod:`edgemask.heads.functional` states them. 
 every operation on a large matrix is a trip to main memory and every fresh one a page fault, the
 edges of a large head are worked through in blocks that stay in the cache, and the memory of a
 mask that nobody looks at any more is used again. Elsewhere, and under ``torch.compile``, which
-fuses by itself, whole tensors are used. All ways draw the
-same mask from scores that are the same up to rounding.
+fuses by itself, whole tensors are used. All ways draw the same mask from scores that are the same
+up to rounding.
 """
 
 from __future__ import annotations

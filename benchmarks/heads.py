@@ -190,6 +190,7 @@ def linear_heads(seconds: float, compiled: bool) -> None:
             rows.append(compiled_row(shape, features, labels, seconds))
     table(["(B, C, d) head", "training step", "head alone", "inference", "peak MB"], rows)
     for shape, limit in zip(SHAPES[1:], (1.9, 1.6, 2.0), strict=True):
+        verdict(f"SEMLinear / Linear, head alone at {shape}", found[shape]["alone"], limit)
         verdict(f"SEMLinear / Linear, training step at {shape}", found[shape]["train"], limit)
     large = found[256, 1000, 2048]
     verdict("literal / SEMLinear, time at (256, 1000, 2048)", large["speed-up"], 30, at_least=True)

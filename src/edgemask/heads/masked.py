@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from edgemask.heads.functional import masked_linear
-from edgemask.heads.workspace import Workspace
+from edgemask.heads.workspace import Workspace, in_eager_mode_on_cpu
 
 __all__ = ["masked_linear_in"]
 
@@ -26,8 +26,7 @@ def masked_linear_in(
     """
     plain = (
         weight.numel() < _LARGE
-        or weight.device.type != "cpu"
-        or torch.compiler.is_compiling()
+        or not in_eager_mode_on_cpu(weight)
         or torch._C._are_functorch_transforms_active()
         or torch.is_autocast_enabled("cpu")
         or not (input.dtype == weight.dtype == mask.dtype)

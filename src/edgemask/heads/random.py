@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from edgemask.heads.distributed import is_distributed
-from edgemask.heads.workspace import Scratch
+from edgemask.heads.workspace import Scratch, in_eager_mode_on_cpu
 
 __all__ = ["StepKey", "counter_uniform", "fresh_seed", "step_key"]
 
@@ -46,7 +46,7 @@ def step_key(seed: Tensor, step: Tensor) -> StepKey:
     On a CPU the mixing is done on Python's integers, which is faster than on tensors of one
     element; elsewhere on tensors, so that the device need not be waited for. Same numbers.
     """
-    if seed.device.type == "cpu" and not torch.compiler.is_compiling():
+    if in_eager_mode_on_cpu(seed):
         number = _mix(int(seed.item()), int(step.item()), _BITS64)
         return _signed(number | 1, 32), _signed(number >> 32, 32)
     mixed = _mix(seed, step, -1)

@@ -229,6 +229,10 @@ class TrainConfig:
     compile: str | None = None
     """Backend of ``torch.compile`` (``inductor``, ``aot_eager``); None runs eagerly."""
 
+    channels_last: bool | None = None
+    """Whether the numbers of a pixel lie side by side in memory, which makes convolutions faster
+    and changes results by rounding alone; None: for pictures of three channels or more."""
+
     record_every: int = 1
     """Epochs between two looks at all training samples (loss, confidence, what was memorised);
     0 looks at the end only."""

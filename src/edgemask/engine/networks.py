@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from edgemask.data import DataBundle
@@ -56,7 +57,15 @@ def build_networks(
         nets[name] = method.extend(name, net)
     for name, source in method.copies.items():
         nets[name] = copy.deepcopy(nets[source]).requires_grad_(requires_grad=False)
+    if _channels_last(config, input_shape):
+        for net in nets.values():
+            net.to(memory_format=torch.channels_last)
     return nets
+
+
+def _channels_last(config: Config, shape: Sequence[int]) -> bool:
+    chosen = config.train.channels_last
+    return len(shape) == 3 and shape[0] >= 3 if chosen is None else chosen
 
 
 def _head_options(config: Config, number: int) -> dict[str, Any]:

@@ -59,7 +59,7 @@ def build_networks(
         nets[name] = copy.deepcopy(nets[source]).requires_grad_(requires_grad=False)
     if _channels_last(config, input_shape):
         for net in nets.values():
-            net.to(memory_format=torch.channels_last)
+            net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     return nets
 
 

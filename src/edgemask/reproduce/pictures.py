@@ -41,7 +41,7 @@ def draw(plan: Plan, experiment: Experiment, results: Sequence[Result]) -> Any:
         return None
     figure = DRAWINGS[experiment.picture.kind](plan, experiment, results)
     if figure is not None:
-        note = plan.preset.provisional
+        note = plan.preset.warning
         lines = [experiment.title, f"preset {plan.preset.name}", note]
         figure.suptitle("\n".join(filter(None, lines)), fontsize=7)
     return figure

@@ -29,7 +29,7 @@ class Preset:
     summary: str
     layer: Callable[[System, Column], Mapping[str, Any]]
     """Data, model and training of a cell; head, noise and seeds are laid upon it."""
-    provisional: str = ""
+    warning: str = ""
     """A warning that goes with every number."""
 
     @property
@@ -160,17 +160,14 @@ PRESETS: Registry[Preset] = Registry(
         ),
         "laptop": Preset(
             name="laptop",
-            summary="real CIFAR, fewer images and a narrower net: minutes a run on one core",
+            summary="real CIFAR, fewer images, a narrower net: minutes a run on one core",
             layer=_laptop,
-            provisional=(
-                "Provisional preset: its size has not yet been settled by measurements of plain CE."
-            ),
         ),
         "smoke": Preset(
             name="smoke",
             summary="digits, seconds a run: the machinery, not the science",
             layer=_smoke,
-            provisional="Digits for a few epochs: these numbers say nothing about the paper.",
+            warning="Digits for a few epochs: these numbers say nothing about the paper.",
         ),
     },
 )

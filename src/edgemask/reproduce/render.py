@@ -86,8 +86,8 @@ def _notes(plan: Plan, experiment: Experiment, results: Sequence[Result]) -> lis
     seeds = sorted({result.seed for result in results})
     commits = sorted({str(result.facts["commit"] or "unknown") for result in results})
     notes = [f"Preset {plan.preset.name}: {plan.preset.summary}."]
-    if plan.preset.provisional:
-        notes.append(plan.preset.provisional)
+    if plan.preset.warning:
+        notes.append(plan.preset.warning)
     if results:
         notes.append(
             f"Ours: mean ± sample std (runs); seeds {', '.join(map(str, seeds))}; "

@@ -20,19 +20,16 @@ from __future__ import annotations
 import argparse
 import inspect
 import math
-import os
 import statistics
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import torch
 
-from _measure import announce, arguments, table, verdict
-from edgemask.data import from_arrays
+from _images import CLASSES, cifar_or_random
+from _measure import announce, arguments, clock, table, verdict
 from edgemask.engine import Objects, Observer, resolve, train
-from edgemask.engine.processes import has_accelerator
 from edgemask.methods import METHODS
 from edgemask.methods.parts.divergences import js_divergence
 from edgemask.methods.parts.gmm import low_loss_posterior, min_max
@@ -40,10 +37,7 @@ from edgemask.methods.parts.select import nearest
 from edgemask.methods.parts.uniform import uniform_selection
 from edgemask.models.cnn8 import CNN8
 
-CIFAR, CLASSES, BATCH, QUEUE, FEATURES = 50_000, 10, 128, 32_000, 256
-
-
-clock = time.perf_counter if has_accelerator() else time.process_time
+CIFAR, BATCH, QUEUE, FEATURES = 50_000, 128, 32_000, 256
 
 
 class Passes:
@@ -78,9 +72,10 @@ class Stopwatch(Observer):
         self.start = (clock(), Passes.count)
 
 
-def epoch_of(method: str, options: argparse.Namespace, objects: Objects) -> tuple[float, int]:
+def epoch_of(
+    method: str, options: argparse.Namespace, spec: str, objects: Objects
+) -> tuple[float, int]:
     """Train for two epochs; return the seconds and the passes of the second one."""
-    spec = "cifar10" if objects.bundle is None else "object:images"
     config = resolve(
         {
             "data": {"spec": spec, "limit": options.samples, "test_limit": 10},
@@ -101,10 +96,11 @@ def warm_up(method: str) -> dict[str, int]:
     return {"warmup": 1} if "warmup" in inspect.signature(METHODS[method]).parameters else {}
 
 
-def compare(options: argparse.Namespace, objects: Objects) -> float:
+def compare(options: argparse.Namespace, spec: str, objects: Objects) -> float:
     """Print the table of methods; return the seconds of plain cross entropy for each image."""
     rounds = [
-        {name: epoch_of(name, options, objects) for name in METHODS} for _ in range(options.rounds)
+        {name: epoch_of(name, options, spec, objects) for name in METHODS}
+        for _ in range(options.rounds)
     ]
     rows = []
     for name in METHODS:
@@ -156,19 +152,13 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=1, help="times that the methods take turns")
     parser.add_argument("--width", type=float, default=1.0, help="of the 8-layer CNN")
     options = parser.parse_args()
-    root = os.environ.get("EDGEMASK_DATA")
-    real = root is not None and any(Path(root).glob("cifar-10*"))
-    objects = Objects()
-    if not real:
-        images = torch.randint(256, (options.samples, 3, 32, 32), dtype=torch.uint8)
-        objects = Objects(bundle=from_arrays(images, torch.arange(options.samples) % CLASSES))
-    source = "CIFAR-10" if real else "random images"
+    spec, objects, source = cifar_or_random(options.samples)
     announce(
         f"An epoch of {options.samples} of {source}, cnn8 of width {options.width:g}",
         options.threads,
     )
     count_passes()
-    each = compare(options, objects)
+    each = compare(options, spec, objects)
     announce("Selection at the size of CIFAR-10, without passes", options.threads)
     selection(each * CIFAR)
 

@@ -1,0 +1,96 @@
+"""What it costs to watch a run: looks at all training samples, and each probe of ``--record``.
+
+    python benchmarks/recording.py [--samples N] [--rounds R] [--width W] [--threads T]
+
+Three epochs of CE with the SEM head on a part of CIFAR-10 (EDGEMASK_DATA names its folder) or on
+random images, with the 8-layer CNN, watched in different ways that take turns. A look gives each
+sample's loss and confidence and what was memorised; the share of edges kept comes with the step.
+Printed is what each adds to an epoch, in percent: the median over rounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from _images import cifar_or_random
+from _measure import announce, arguments, clock, table, verdict
+from edgemask.engine import Objects, Observer, resolve, train
+
+EPOCHS = 3
+UNWATCHED = "nothing"
+DEFAULT = "looks, every third epoch (default)"
+WAYS: dict[str, dict[str, Any]] = {
+    UNWATCHED: {"train": {"record_every": 0}},
+    DEFAULT: {},
+    "looks, every epoch": {"train": {"record_every": 1}},
+    **{
+        f"--record {name}": {"train": {"record_every": 0}, "log": {"record": [name]}}
+        for name in ("gradient_error", "bounds", "criteria", "overlap")
+    },
+}
+
+
+class Stopwatch(Observer):
+    """Takes the time of the first three epochs; the last one, always looked at, is left out."""
+
+    def __init__(self) -> None:
+        self.start = clock()
+        self.seconds = 0.0
+
+    def on_epoch(self, metrics: Any) -> None:
+        if metrics["epoch"] == EPOCHS - 1:
+            self.seconds = clock() - self.start
+
+
+def seconds_of(
+    way: dict[str, Any], options: argparse.Namespace, spec: str, objects: Objects
+) -> float:
+    config = resolve(
+        {
+            "data": {"spec": spec, "limit": options.samples, "test_limit": 10},
+            "noise": {"spec": "sym:0.4"},
+            "model": {"name": "cnn8", "width": options.width},
+            "head": {"name": "sem"},
+            "train": {"epochs": EPOCHS + 1},
+            "eval": {"every": EPOCHS + 1},
+            "log": {"trackers": [], "thumbnails": 0},
+        },
+        way,
+    )
+    watch = Stopwatch()
+    with tempfile.TemporaryDirectory() as folder:
+        train(config, out=Path(folder) / "run", objects=objects, observers=[watch])
+    return watch.seconds
+
+
+def main() -> None:
+    parser = arguments(__doc__.splitlines()[0])
+    parser.add_argument("--samples", type=int, default=2048, help="images of an epoch")
+    parser.add_argument("--rounds", type=int, default=3, help="times that all take turns")
+    parser.add_argument("--width", type=float, default=0.25, help="of the 8-layer CNN")
+    options = parser.parse_args()
+    spec, objects, source = cifar_or_random(options.samples)
+    announce(
+        f"Watching an epoch of {options.samples} of {source}, cnn8 of width {options.width:g}",
+        options.threads,
+    )
+    seconds_of({}, options, spec, objects)
+    rounds = [
+        {name: seconds_of(way, options, spec, objects) for name, way in WAYS.items()}
+        for _ in range(options.rounds)
+    ]
+    added = {
+        name: statistics.median(100 * (r[name] / r[UNWATCHED] - 1) for r in rounds)
+        for name in WAYS
+        if name != UNWATCHED
+    }
+    table(["watched", "% of an epoch"], [[name, f"{cost:.1f}"] for name, cost in added.items()])
+    verdict("confidence and retention, % of an epoch", added[DEFAULT], 10)
+
+
+if __name__ == "__main__":
+    main()

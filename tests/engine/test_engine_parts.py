@@ -20,6 +20,7 @@ from edgemask.engine.randomness import (
     seed_everything,
     stream,
 )
+from edgemask.engine.record import looks_every
 from edgemask.errors import UserError
 
 
@@ -50,6 +51,14 @@ def test_each_summary_has_its_own_name():
     assert result["at_validation"] == 0.5
     assert summarise([{"epoch": 0, "t": 0.3}], "t")["at_validation"] is None
     assert summarise([{"epoch": 0}], "t")["last"] is None
+
+
+@pytest.mark.parametrize(
+    ("setting", "samples", "every"),
+    [(None, 5000, 1), (None, 5001, 3), (0, 10, 0), (2, 10**6, 2)],
+)
+def test_looks_are_rarer_on_large_data_unless_asked_for(setting, samples, every):
+    assert looks_every(setting, samples) == every
 
 
 def test_streams_are_apart():

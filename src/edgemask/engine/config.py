@@ -233,9 +233,10 @@ class TrainConfig:
     """Whether the numbers of a pixel lie side by side in memory, which makes convolutions faster
     and changes results by rounding alone; None: for pictures of three channels or more."""
 
-    record_every: int = 3
-    """Epochs between two looks at all training samples (loss, confidence, what was memorised). A
-    look takes a quarter of an epoch or so; 0 looks at the end only."""
+    record_every: int | None = None
+    """Epochs between two looks at all training samples (loss, confidence, what was memorised),
+    each about a quarter of an epoch's work. None: every epoch up to 5,000 samples, every third
+    beyond; 0 looks at the end only."""
 
     threads: int | None = None
     """CPU threads; None leaves torch's choice."""

@@ -20,7 +20,7 @@ from edgemask.engine.passes import move
 from edgemask.engine.probes import build_probes
 from edgemask.engine.processes import Processes
 from edgemask.engine.randomness import load_rng_state, rng_state
-from edgemask.engine.record import Recorder
+from edgemask.engine.record import Recorder, looks_every
 from edgemask.engine.rundir import RunDir
 from edgemask.engine.signals import Interrupted, Stop
 from edgemask.engine.stepping import Stepper
@@ -228,7 +228,7 @@ class Trainer:
                 row |= held.metrics("validation", classes)
         if self.retention is not None:
             row["head/retention"] = self.retention
-        every = config.train.record_every
+        every = looks_every(config.train.record_every, len(self.job.train))
         if last or (every and (self.epoch + 1) % every == 0):
             outcome = self.answers["train"] = self.tester(self.job.train, self.job.given)
             row |= self.recorder.look(outcome)

@@ -13,6 +13,7 @@ from typing import Any
 
 from edgemask.data import load
 from edgemask.engine import Config, Observer, train
+from edgemask.engine.record import looks_every
 from edgemask.errors import UserError
 
 __all__ = ["estimate", "kind"]
@@ -99,7 +100,7 @@ def _seconds(config: Config) -> float:
     with tempfile.TemporaryDirectory() as folder:
         train(small, out=Path(folder) / "run", observers=[watch])
     bundle = load(config.data.spec, root=config.data.root, **config.data.options)
-    samples = min(config.data.limit or math.inf, len(bundle.train))
+    samples = min(config.data.limit or len(bundle.train), len(bundle.train))
     tests = sum(
         min(config.data.test_limit or math.inf, len(split)) for split in bundle.tests.values()
     )
@@ -107,6 +108,6 @@ def _seconds(config: Config) -> float:
     steps = epochs * math.ceil(samples / size)
     step = median(watch.steps[1:])
     look = min(watch.looks) / (_TESTED * len(bundle.tests) + _STEPS * size)
-    every, record = config.eval.every, config.train.record_every or epochs
-    looked = tests * epochs / every + samples * epochs / record
+    record = looks_every(config.train.record_every, samples) or epochs
+    looked = tests * epochs / config.eval.every + samples * epochs / record
     return steps * step + looked * look

@@ -21,7 +21,6 @@ _SETTINGS: dict[str, Any] = {
     "optim.schedule.name": "constant",
     "train.epochs": 60,
     "train.batch_size": 32,
-    "train.record_every": 1,
 }
 
 

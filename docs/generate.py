@@ -249,7 +249,8 @@ def recipe_table() -> str:
             f"`{name}`",
             recipe.source,
             steps(recipe.weak + recipe.finish),
-            steps(None if recipe.strong is None else recipe.strong + recipe.strong_finish),
+            steps(None if recipe.strong is None else recipe.strong + recipe.strong_finish)
+            + (" (the first one before the weak steps)" if recipe.strong_first else ""),
             files(recipe),
             f"{numbers(recipe.mean)} / {numbers(recipe.std)}",
         ]

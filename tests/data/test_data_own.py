@@ -290,6 +290,7 @@ def test_train_and_test_folders(tmp_path: Path) -> None:
     folder(tmp_path / "val", per_class=1)
     bundle = load(f"imagefolder:{tmp_path}")
     assert [(name, len(split)) for name, split in bundle.tests.items()] == [("test", 6), ("val", 3)]
+    assert bundle.validation is bundle.tests["val"]
     assert (len(bundle.train), bundle.clean_test) == (15, True)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -91,6 +92,39 @@ def test_cutout_covers_one_square_with_the_fill() -> None:
     area = covered.flatten(1).sum(1)
     assert int(area.max()) == 64
     assert int(area.min()) >= 16  # at worst a quarter of it, in a corner
+
+
+def test_a_hole_on_whole_pixels_against_a_plain_loop() -> None:
+    """The cut-out of SOP: rows y - 8 to y + 7 of normalised images become 0, as far as there are."""
+    images = torch.randn(300, 3, 32, 40, generator=torch_stream(1))
+    found = CutOut(16, (0, 0, 0), whole=True)(images, torch_stream(5))
+    drawn = torch.rand(2, 300, generator=torch_stream(5))
+    wanted = images.clone()
+    centres = np.zeros(32, int)
+    for i in range(300):
+        y, x = int(drawn[0, i] * 32), int(drawn[1, i] * 40)
+        centres[y] += 1
+        for row in range(max(y - 8, 0), min(y + 8, 32)):
+            for column in range(max(x - 8, 0), min(x + 8, 40)):
+                wanted[i, :, row, column] = 0.0
+    assert torch.equal(found, wanted)
+    assert all(within(int(count), 300, 1 / 32) for count in centres)
+
+
+def test_the_strong_view_of_sop_has_its_hole_after_normalisation() -> None:
+    bundle = from_arrays(noise(40, 32), np.arange(40) % 2)
+    recipe = views.RECIPES["cifar100/sop"]
+    constants = recipe.normalisation
+    assert constants is not None
+    bundle = dataclasses.replace(bundle, recipe="cifar100/sop", normalisation=constants)
+    strong, weak = views.build(bundle, "strong"), views.build(bundle, "weak")
+    assert [type(step).__name__ for step in strong.steps] == ["AutoAugment", "PadCrop", "Flip"]
+    assert [type(step).__name__ for step in weak.steps] == ["PadCrop", "Flip"]
+    holes = (strong(noise(200, 32), torch_stream(2)) == 0).all(1)
+    # No pixel of 0..255 is normalised to exactly 0, so that zeros are the hole and nothing else.
+    area = holes.flatten(1).sum(1)
+    assert 64 <= int(area.min()) < int(area.max()) == 256
+    assert not (weak(noise(200, 32), torch_stream(2)) == 0).any()
 
 
 # policies ---------------------------------------------------------------------------------------

@@ -44,8 +44,9 @@ def launch(settings: dict, out: Path, processes: int) -> None:
         {},
         # A memory by sample, and two micro-batches a step (of which the first one would be scored).
         {"loss": {"name": "elr"}, "train": {"accumulate": 2}, "head": {"name": "linear"}},
+        {"data": {"validation": 0.1}, "train": {"epochs": 3, "select": "validation"}},
     ],
-    ids=["ce", "elr-accumulate"],
+    ids=["ce", "elr-accumulate", "selected"],
 )
 def test_two_processes_equal_one(change, tmp_path):
     settings = merge(SETTINGS, change)
@@ -64,6 +65,8 @@ def test_two_processes_equal_one(change, tmp_path):
         assert first.keys() == second.keys()
         for key in first:
             assert first[key] == pytest.approx(second[key], abs=2e-4), key
+    summaries = [json.loads((path / "summary.json").read_text()) for path in (one, two)]
+    assert summaries[0].get("selected") == summaries[1].get("selected")
     samples = [np.load(path / "samples.npz") for path in (one, two)]
     assert (samples[0]["index"] == samples[1]["index"]).all()
     np.testing.assert_allclose(samples[0]["mean_loss"], samples[1]["mean_loss"], atol=1e-3)

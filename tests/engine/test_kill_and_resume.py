@@ -113,11 +113,17 @@ def contents(path: Path) -> dict:
     }
 
 
-# Mix-up draws from the method's generator; SOP has parameters and Adam moments of its own.
+# Mix-up draws from the method's generator; SOP has parameters and Adam moments of its own; a choice
+# of epochs has weights that the networks no longer have.
 KINDS = {
     "mixup": {"method": {"options": {"mixup": 1.0}}, "optim": {"schedule": {"warmup": 1.0}}},
     "sop": {"loss": {"name": "sop"}, "optim": {"name": "adam", "lr": 1e-3}},
     "elr": {"loss": {"name": "elr"}, "method": {"options": {"sam": 0.05}}},
+    "selected": {
+        "method": {"name": "coteaching"},
+        "data": {"validation": 0.1},
+        "train": {"epochs": 3, "select": "validation", "rollback": True},
+    },
 }
 
 
@@ -201,6 +207,21 @@ def test_killed_again_and_again(kind, config, reference, tmp_path):
         deaths += 1
         assert deaths < 10
     assert deaths >= 3
+    assert contents(path) == wanted
+
+
+def test_killed_after_the_chosen_weights_were_put_in_place(
+    config, reference, tmp_path, monkeypatch
+):
+    wanted = reference("selected", config("selected"))
+    path = tmp_path / "run"
+
+    def doomed():
+        POINTS["before the summary"](monkeypatch.setattr)
+        train(config("selected"), out=path)
+
+    assert in_child(doomed) == -signal.SIGKILL
+    assert in_child(lambda: train(config("selected"), out=path)) == 0
     assert contents(path) == wanted
 
 

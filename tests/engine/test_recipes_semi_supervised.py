@@ -68,6 +68,45 @@ def test_the_rate_of_unicon_rises_again_as_released():
     assert rate == pytest.approx([0.02, 2e-4, 0.0031], abs=1e-4)
 
 
+@pytest.mark.parametrize("suffix", ["", "-sem"])
+def test_on_clothing1m_clean_images_choose_the_weights_as_released(suffix):
+    for name in ("dividemix", "dividemix-released", "unicon"):
+        rows = {
+            key: (value, source) for key, value, source in explain(f"clothing1m/{name}{suffix}")
+        }
+        choice, source = rows["train.select"]
+        assert choice == "clean_validation"
+        assert "released code of" in source
+        assert rows["train.rollback"][0] is (name == "unicon")
+        assert rows["data.views"][0] == f"clothing1m/{name.split('-')[0]}"
+
+
+def test_unicon_on_large_sets_as_released():
+    options = RECIPES["clothing1m/unicon"].config().method.options
+    assert (options["repeats"], options["repeat_more_after"]) == (2, 100)
+    assert (options["second_first"], options["warmup_batch"]) == (False, 2)
+    config = RECIPES["webvision-mini/unicon"].config()
+    options = config.method.options
+    assert (options["repeats"], options["repeat_more_after"]) == (1, None)
+    assert options["second_first"] is True
+    assert options["warmup_batch"] * config.train.batch_size == 96
+
+
+def test_dividemix_on_webvision_by_its_second_script():
+    config = RECIPES["webvision-mini/dividemix-parallel"].config()
+    assert (config.train.epochs, config.optim.schedule.options["at"]) == (100, [50])
+    assert config.method.options["reg_covar"] == 1e-3
+
+
+@pytest.mark.parametrize("name", ["cifar10/elr", "cifar10/elr-asym", "cifar100/elr-sem"])
+def test_noisy_samples_choose_the_weights_of_elr_and_cdr_as_released(name):
+    for recipe in (name, "cifar10/cdr-released"):
+        config = RECIPES[recipe].config()
+        assert (config.data.validation, config.train.select) == (0.1, "validation")
+    assert RECIPES["cifar100/sop"].config().train.select == "last"
+    assert RECIPES["cifar100/sop"].config().data.views == "cifar100/sop"
+
+
 def test_cdr_is_trained_like_plain_cross_entropy():
     plain, cdr = values("cifar100/ce"), values("cifar100/cdr")
     for key in ("model.name", "train.epochs", "optim.lr", "optim.clip", "loss.name"):

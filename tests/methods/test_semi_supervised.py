@@ -239,6 +239,19 @@ def test_unicon_scores_anew_for_each_network_and_goes_on_with_its_parts():
     assert not torch.equal(second.feeds["labelled"].indices, first.feeds["labelled"].indices)
 
 
+def test_unicon_on_large_sets_repeats_more_turns_round_and_warms_up_in_larger_batches():
+    method = a_method("unicon", warmup=1, repeats=2, repeat_more_after=3)
+    turn = ("train/first", "again/first", "train/second", "again/second")
+    assert method.phases(3) == turn
+    assert method.phases(4) == (*turn[:2], "again/first", *turn[2:], "again/second")
+    method = a_method("unicon", warmup=1, second_first=True, warmup_batch=4)
+    assert method.phases(0) == ("warmup/first", "warmup/second")
+    assert method.phases(1) == ("train/second", "train/first")
+    assert method.begin("warmup/first", 0).feeds["train"].batch_size == 16
+    first = method.begin("train/second", 1)
+    assert (first.train, first.frozen) == (("second",), ("first",))
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_subset_is_balanced_and_the_rest_stands_apart(kind):
     method = a_method(kind, warmup=1, subset=9)
@@ -287,6 +300,10 @@ def test_what_is_refused():
         METHODS["dividemix"](threshold=1.5)
     with pytest.raises(UserError, match="unicon: cutoff"):
         METHODS["unicon"](cutoff="mine")
+    with pytest.raises(UserError, match="unicon: warmup_batch must be 1 or above"):
+        METHODS["unicon"](warmup_batch=0)
+    with pytest.raises(UserError, match="unicon: repeat_more_after must be 0 or above"):
+        METHODS["unicon"](repeat_more_after=-1)
     with pytest.raises(UserError, match="temperature must be above 0"):
         METHODS["unicon"](temperature=0.0)
     with pytest.raises(UserError, match="warmup must lie in"):

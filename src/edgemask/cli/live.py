@@ -22,6 +22,7 @@ _WIDE = 100
 _COLUMNS: tuple[tuple[str, str, int], ...] = (
     ("test/accuracy", "test", 2),
     ("validation/accuracy", "validation", 2),
+    ("clean_validation/accuracy", "clean val.", 2),
     ("memorised", "memorised", 1),
     ("confidence/clean", "conf. clean", 1),
     ("confidence/noisy", "conf. wrong", 1),

@@ -47,7 +47,7 @@ def _plan(
     config: Config, bundle: DataBundle | None, out: Path | None, *, fresh: bool
 ) -> dict[str, Any]:
     from edgemask.engine import Objects
-    from edgemask.engine.config import config_hash
+    from edgemask.engine.identity import config_hash
     from edgemask.engine.job import build_job
     from edgemask.engine.networks import build_method, build_networks
     from edgemask.engine.rundir import RunDir, default_name
@@ -74,7 +74,7 @@ def _plan(
         "config hash": config_hash(config),
         "labels": job.noise.summary(),
         "training samples": len(job.train),
-        "validation samples": len(job.validation) if job.validation is not None else 0,
+        "validation samples": sum(len(split) for split, _ in job.validations.values()),
         "test samples": sum(len(split) for split in job.tests.values()),
         "classes": job.bundle.num_classes,
         "input": "x".join(map(str, job.bundle.input_shape)),

@@ -55,6 +55,9 @@ def final_line(run: Run) -> str:
     ]
     if accuracy.get("at_validation") is not None:
         parts.insert(0, f"{percent(accuracy['at_validation'])} at validation")
+    if "selected" in summary:
+        by = summary["selected"]["by"].replace("_", " ")
+        parts.insert(0, f"{percent(summary['selected']['test/accuracy'])} selected by {by}")
     time = duration(summary["seconds"])
     epochs = count(summary["epochs"], "epoch")
     return f"{run.path}: {epochs} in {time}; test accuracy {', '.join(parts)}"

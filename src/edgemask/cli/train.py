@@ -60,6 +60,15 @@ def train(
             help="Share of the noisy data held out to choose an epoch by.",
         ),
     ] = None,
+    select: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RULE",
+            rich_help_panel=_HOW,
+            help="Whose weights to keep: last, or the best epoch's on validation samples: "
+            "validation (of --validation) or clean_validation (of the dataset). (default: last)",
+        ),
+    ] = None,
     recipe: Annotated[
         str | None,
         typer.Option(
@@ -238,6 +247,7 @@ def train(
             "seed": seed,
             "precision": precision,
             "compile": compile_,
+            "select": select,
         },
         "log": {
             "trackers": _trackers(track),

@@ -77,6 +77,7 @@ class Recipe:
         strong: The steps that the strong view adds; None where the data has no strong view.
         mean: Per channel; None leaves it to the data.
         std: Likewise.
+        strong_first: Whether the steps of the strong view come before those of the weak one.
         finish: Steps of the weak view after normalisation.
         strong_finish: Steps of the strong view after normalisation.
         resize: Image files are first scaled to this multiple of the input size.
@@ -91,6 +92,7 @@ class Recipe:
     strong: tuple[Step, ...] | None = ()
     mean: tuple[float, ...] | None = None
     std: tuple[float, ...] | None = None
+    strong_first: bool = False
     finish: tuple[Step, ...] = ()
     strong_finish: tuple[Step, ...] = ()
     resize: float | None = None
@@ -109,6 +111,7 @@ _JAL10 = ((0.49139968, 0.48215827, 0.44653124), (0.24703233, 0.24348505, 0.26158
 _JAL100 = ((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762))
 _DIVIDEMIX10 = ((0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010))
 _DIVIDEMIX100 = ((0.507, 0.487, 0.441), (0.267, 0.256, 0.276))
+_SOP100 = ((0.5071, 0.4867, 0.4408), (0.2675, 0.2565, 0.2761))
 _GREY_APL = tuple(round(255 * value) for value in IMAGENET[0])
 
 
@@ -166,6 +169,11 @@ RECIPES: Registry[Recipe] = Registry(
         "cifar100/josrc": _cifar("Jo-SRC", IMAGENET),
         "cifar100/josnc": _cifar("Jo-SNC", (_JAL100[0], (0.2009, 0.1984, 0.2023))),
         "cifar100/ca2c": _cifar("CA2C", IMAGENET),
+        "cifar100/elr": _cifar("ELR", _SOP100),
+        "cifar100/sop": Recipe(
+            "SOP: ELR's, its strong view with a hole of 16 pixels after normalisation", _WEAK,
+            (AutoAugment(),), *_SOP100, strong_first=True,
+            strong_finish=(CutOut(16, (0, 0, 0), whole=True),)),
         "cifar100/plain": _cifar("Co-teaching, JoCoR: pixels in 0..1", _PLAIN),
         "webvision-mini": _large("JAL, ANL, APL", weak=(Flip(), ColourJitter(0.4, 0.2)),
                                  resize_first=False, crop="resized"),
@@ -215,7 +223,8 @@ def build(bundle: DataBundle, name: str) -> Augment:
         )
     steps, finish = recipe.weak, recipe.finish
     if name == "strong":
-        steps, finish = steps + (recipe.strong or ()), recipe.strong_finish
+        more, finish = recipe.strong or (), recipe.strong_finish
+        steps = more + steps if recipe.strong_first else steps + more
     first = resize if recipe.resize_first else None
     fit = Fit(size, first, square=recipe.square, crop=recipe.crop)
     return Augment(steps, mean, std, finish, fit)

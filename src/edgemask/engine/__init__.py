@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from edgemask.engine.config import Config, config_hash
+from edgemask.engine.config import Config
 from edgemask.engine.deploy import export
 from edgemask.engine.fitting import fit
+from edgemask.engine.identity import config_hash
 from edgemask.engine.inference import Predictions, evaluate, predict
 from edgemask.engine.job import Objects
 from edgemask.engine.observer import Observer, RunInfo

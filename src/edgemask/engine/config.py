@@ -7,8 +7,6 @@ and checks them at the border.
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
@@ -26,7 +24,6 @@ __all__ = [
     "OptimConfig",
     "ScheduleConfig",
     "TrainConfig",
-    "config_hash",
     "flatten",
     "to_dict",
 ]
@@ -241,10 +238,18 @@ class TrainConfig:
     threads: int | None = None
     """CPU threads; None leaves torch's choice."""
 
+    select: Literal["last", "validation", "clean_validation"] = "last"
+    """Whose weights are the model in the end: the last epoch's; or, for each network, those of the
+    tested epoch that did best on the noisy samples of ``data.validation`` (``validation``) or on
+    the dataset's own clean validation samples (``clean_validation``)."""
+
+    rollback: bool = False
+    """Whether each network goes on from its best weights so far after every test of ``select``."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class EvalConfig:
-    """How the model is tested. Not part of the run's identity."""
+    """How the model is tested. Not part of the run's identity, but for ``train.select``."""
 
     __pydantic_config__: ClassVar[dict[str, Any]] = _FORBID
 
@@ -252,7 +257,8 @@ class EvalConfig:
     """Samples of one forward pass."""
 
     every: int = 1
-    """Epochs between two tests; the last epoch is always tested."""
+    """Epochs between two tests; the last epoch is always tested. Only a tested epoch can be chosen
+    by ``train.select``."""
 
     top5: bool = False
     """Whether to report top-5 accuracy too."""
@@ -324,19 +330,6 @@ class Config:
     """What is written beside the results."""
 
 
-# Where the data lies, how it is read, what is shown: none of it changes the trained model.
-_NOT_IDENTITY = (
-    ("name",),
-    ("eval",),
-    ("log",),
-    ("data", "root"),
-    ("data", "workers"),
-    ("data", "test_limit"),
-    ("head", "options", "inference"),
-    ("train", "threads"),
-)
-
-
 def to_dict(config: Config) -> dict[str, Any]:
     """Return the config as nested plain values."""
     return dataclasses.asdict(config)
@@ -356,23 +349,3 @@ def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
         else:
             flat[prefix + key] = value
     return flat
-
-
-def identity(config: Config) -> dict[str, Any]:
-    """Return the part of the config that the trained model depends on."""
-    values = to_dict(config)
-    for *parents, last in _NOT_IDENTITY:
-        node: Any = values
-        for key in parents:
-            node = node[key]
-        node.pop(last, None)
-    return values
-
-
-def config_hash(config: Config) -> str:
-    """Return ten hexadecimal digits that name what the config trains.
-
-    Evaluation, logging and places of files play no part in it.
-    """
-    text = json.dumps(identity(config), sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:10]

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from edgemask.engine.config import config_hash
 from edgemask.engine.deploy import save_weights
 from edgemask.engine.files import write_arrays, write_json
+from edgemask.engine.identity import config_hash
 from edgemask.engine.metrics import summarise
 
 if TYPE_CHECKING:
@@ -37,6 +37,8 @@ def finish(trainer: Trainer) -> dict[str, Any]:
     test = answers.get("test") or trainer.tester(next(iter(job.tests.values())))
     trust = trainer.recorder.trust(own)
     summary = _summary(trainer, trust.numpy(), test.per_class(job.bundle.num_classes))
+    if trainer.selection.active:
+        summary["selected"] = _selected(trainer)
     if trainer.processes.main:
         trainer.recorder.write(folder, job, outcome, trust)
         _thumbnails(trainer, trust.numpy(), config.log.thumbnails)
@@ -73,6 +75,27 @@ def _summary(trainer: Trainer, trust: Any, per_class: list[float | None]) -> dic
         "noise_fingerprint": noise.fingerprint,
         "seed": trainer.config.train.seed,
         "command": shlex.join(sys.argv),
+    }
+
+
+def _selected(trainer: Trainer) -> dict[str, Any]:
+    """Put the chosen weights into the networks and test them; the last epoch's are judged by now.
+
+    Several networks may stand at epochs of their own, so that no line of the history has this test.
+    """
+    selection, job = trainer.selection, trainer.job
+    classes, top5 = job.bundle.num_classes, trainer.config.eval.top5
+    selection.take()
+    tested = {prefix: trainer.tester(split) for prefix, split in job.named_tests.items()}
+    numbers: dict[str, Any] = {}
+    for prefix, outcome in tested.items():
+        numbers |= outcome.metrics(prefix, classes, top5=top5)
+    return {
+        "by": selection.by,
+        "epochs": dict(selection.epochs),
+        f"{selection.by}/accuracy": dict(selection.accuracies),
+        **numbers,
+        "per_class_accuracy": tested["test"].per_class(classes),
     }
 
 

@@ -45,6 +45,7 @@ def fit(
     lr: float | None = None,
     seed: int | None = None,
     validation: float | None = None,
+    select: str | None = None,
     class_names: Sequence[str] | None = None,
     recipe: str | None = None,
     settings: Mapping[str, Any] | None = None,
@@ -74,6 +75,9 @@ def fit(
         lr: Learning rate.
         seed: Seed of weights, order, augmentation and masks.
         validation: Share of the noisy data held out to choose an epoch by.
+        select: Whose weights to keep: those of the ``last`` epoch, or of the best one on those
+            samples (``validation``) or on the dataset's clean ones (``clean_validation``).
+            Default: ``"last"``.
         class_names: Names of the classes, where ``data`` has none.
         recipe: A recipe that the arguments above are laid upon: it takes the place of their
             defaults, and they go before it where given.
@@ -115,7 +119,7 @@ def fit(
         spec = noise if isinstance(noise, str) else f"object:{noise.fingerprint[:12]}"
         given["noise"] = {"spec": spec}
     options: dict[str, dict[str, Any]] = {
-        "train": {"epochs": epochs, "batch_size": batch_size, "seed": seed},
+        "train": {"epochs": epochs, "batch_size": batch_size, "seed": seed, "select": select},
         "optim": {"lr": lr},
         "data": {"validation": validation},
     }
@@ -156,6 +160,8 @@ def _bundle(data: Any, labels: Any, test: Any, class_names: Sequence[str] | None
 def _data_identity(bundle: DataBundle) -> str:
     """Name data by its labels and a few of its samples."""
     sha = hashlib.sha256(np.ascontiguousarray(bundle.train.labels).tobytes())
+    if bundle.validation is not None:
+        sha.update(np.ascontiguousarray(bundle.validation.labels).tobytes())
     sha.update(repr((bundle.name, bundle.input_shape, bundle.class_names)).encode())
     some = np.unique(np.linspace(0, len(bundle.train) - 1, 64).astype(np.int64))
     sha.update(bundle.train.raw(torch.from_numpy(some)).numpy().tobytes())

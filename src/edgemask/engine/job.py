@@ -66,11 +66,32 @@ class Job:
     validation_labels: NDArray[np.int64] | None
     """Their given labels."""
 
+    clean_validation: Split | None = None
+    """The dataset's own clean validation samples, where an epoch is chosen by them."""
+
     tests: dict[str, Split]
     """Test sets by name, the main one first."""
 
     positions: NDArray[np.int64]
     """Where each trained sample stands in the dataset."""
+
+    @property
+    def validations(self) -> dict[str, tuple[Split, NDArray[np.int64]]]:
+        """The samples that epochs are judged by, with their labels, by name of the metric."""
+        found: dict[str, tuple[Split, NDArray[np.int64]]] = {}
+        if self.validation is not None and self.validation_labels is not None:
+            found["validation"] = self.validation, self.validation_labels
+        if self.clean_validation is not None:
+            found["clean_validation"] = self.clean_validation, self.clean_validation.labels
+        return found
+
+    @property
+    def named_tests(self) -> dict[str, Split]:
+        """The test sets by name of the metric: ``test`` for the main one, ``test.<name>``."""
+        return {
+            f"test.{name}" if number else "test": split
+            for number, (name, split) in enumerate(self.tests.items())
+        }
 
     @functools.cached_property
     def given(self) -> Tensor:
@@ -130,9 +151,22 @@ def build_job(config: Config, objects: Objects) -> Job:
         noise=noise if whole else noise.take(positions),
         validation=None if held is None else SubSplit(bundle.train, held),
         validation_labels=None if held is None else noise.noisy[held],
+        clean_validation=_clean_validation(config, bundle),
         tests={name: _first(split, config.data.test_limit) for name, split in bundle.tests.items()},
         positions=positions,
     )
+
+
+def _clean_validation(config: Config, bundle: DataBundle) -> Split | None:
+    if config.train.select != "clean_validation":
+        return None
+    if bundle.validation is None or not len(bundle.validation):
+        raise UserError(
+            f"train.select is 'clean_validation', and the dataset {bundle.name!r} has no clean "
+            "validation samples; hold out noisy ones (data.validation=0.1, "
+            "train.select=validation), or leave train.select at 'last'"
+        )
+    return bundle.validation
 
 
 def _other_views(bundle: DataBundle, name: str) -> DataBundle:

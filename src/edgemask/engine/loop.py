@@ -12,8 +12,9 @@ from torch import Tensor
 
 from edgemask.diagnostics import retention
 from edgemask.engine.checkpoint import Checkpoints
-from edgemask.engine.config import Config, config_hash
+from edgemask.engine.config import Config
 from edgemask.engine.feeds import Feeds, split_batch
+from edgemask.engine.identity import config_hash
 from edgemask.engine.job import Job
 from edgemask.engine.observer import Observer
 from edgemask.engine.passes import move
@@ -22,6 +23,7 @@ from edgemask.engine.processes import Processes
 from edgemask.engine.randomness import load_rng_state, rng_state
 from edgemask.engine.record import Recorder, looks_every
 from edgemask.engine.rundir import RunDir
+from edgemask.engine.selection import Selection
 from edgemask.engine.signals import Interrupted, Stop
 from edgemask.engine.stepping import Stepper
 from edgemask.engine.tester import Outcome, Tester
@@ -74,6 +76,7 @@ class Trainer:
             batch_size=config.eval.batch_size,
             workers=config.data.workers,
         )
+        self.selection = Selection(config.train.select, method.nets)
         # Where the run stands: all of it is in the checkpoint.
         self.epoch = 0
         self.phase_number = 0
@@ -113,6 +116,8 @@ class Trainer:
         extra = method.end_epoch(epoch)
         self.stepper.check_finite()
         self.history.append(self._metrics(extra))
+        if self.config.train.rollback and self._tested and not self._last:
+            self.selection.take()
         self.epoch, self.phase_number, self.sums = epoch + 1, 0, {}
         self.save()
         if self.processes.main:
@@ -203,6 +208,15 @@ class Trainer:
             if buffer.ndim > 1 and len(buffer) == len(self.job.noise)
         ]
 
+    @property
+    def _last(self) -> bool:
+        return self.epoch == self.config.train.epochs - 1
+
+    @property
+    def _tested(self) -> bool:
+        """Whether the running epoch ends with a test."""
+        return self._last or (self.epoch + 1) % self.config.eval.every == 0
+
     def _metrics(self, extra: Mapping[str, float]) -> dict[str, Any]:
         config, classes = self.config, self.job.bundle.num_classes
         row: dict[str, Any] = {
@@ -215,21 +229,21 @@ class Trainer:
             both = self.processes.total(torch.tensor([total, count], dtype=torch.float64))
             row[name] = float(both[0] / both[1]) if both[1] else None
         row |= {name: float(value) for name, value in extra.items()}
-        last = self.epoch == config.train.epochs - 1
-        if last or (self.epoch + 1) % config.eval.every == 0:
-            for number, (name, split) in enumerate(self.job.tests.items()):
-                prefix = "test" if not number else f"test.{name}"
+        if self._tested:
+            for prefix, split in self.job.named_tests.items():
                 outcome = self.answers[prefix] = self.tester(split)
                 row |= outcome.metrics(prefix, classes, top5=config.eval.top5)
                 if "calibration" in config.log.record:
                     row |= outcome.calibration(prefix)
-            if self.job.validation is not None:
-                held = self.tester(self.job.validation, self.job.validation_labels)
-                row |= held.metrics("validation", classes)
+            for prefix, (split, labels) in self.job.validations.items():
+                held = self.tester(split, labels)
+                row |= held.metrics(prefix, classes)
+                if prefix == self.selection.by:
+                    self.selection.look(held, self.epoch)
         if self.retention is not None:
             row["head/retention"] = self.retention
         every = looks_every(config.train.record_every, len(self.job.train))
-        if last or (every and (self.epoch + 1) % every == 0):
+        if self._last or (every and (self.epoch + 1) % every == 0):
             outcome = self.answers["train"] = self.tester(self.job.train, self.job.given)
             row |= self.recorder.look(outcome)
         first = self.method.nets[self.method.networks[0]]
@@ -274,6 +288,7 @@ class Trainer:
             "method": self.method.state_dict(),
             "stepper": self.stepper.state_dict(),
             "recorder": self.recorder.state_dict(),
+            "selection": self.selection.state_dict(),
             "random": rngs,
         }
 
@@ -306,6 +321,8 @@ class Trainer:
         self.method.load_state_dict(state["method"])
         self.stepper.load_state_dict(state["stepper"])
         self.recorder.load_state_dict(state["recorder"])
+        if self.selection.active:
+            self.selection.load_state_dict(state["selection"])
         place = state["position"]
         self.epoch, self.phase_number = place["epoch"], place["phase_number"]
         self.position, self.steps = place["position"], place["steps"]

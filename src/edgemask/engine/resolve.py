@@ -10,6 +10,7 @@ from edgemask.engine.config import Config, LossConfig, Options
 from edgemask.engine.probes import check_record
 from edgemask.engine.schedules import SCHEDULES, build_schedule
 from edgemask.engine.schema import build, check_options
+from edgemask.engine.selection import check_selection
 from edgemask.errors import UserError
 
 __all__ = ["is_object", "resolve"]
@@ -35,6 +36,7 @@ def resolve(*layers: Mapping[str, Any]) -> Config:
     config = _with_own_loss(build(*layers))
     _check_names(config)
     check_record(config.log)
+    check_selection(config)
     return dataclasses.replace(
         config,
         data=dataclasses.replace(config.data, options=_data_options(config)),

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from edgemask.engine.config import Config, config_hash
+from edgemask.engine.config import Config
 from edgemask.engine.files import leftovers, read_json, write_text
+from edgemask.engine.identity import config_hash
 from edgemask.engine.schema import build, dump_yaml, load_yaml
 from edgemask.errors import UserError
 

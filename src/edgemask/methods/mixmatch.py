@@ -60,6 +60,9 @@ class MixMatch(Method):
     views: ClassVar[tuple[str, ...]] = ("weak", "weak")
     """Four views, or two that serve for both: two to guess from, two to mix and learn from."""
 
+    warmup_batch: int = 2
+    """Samples of a step of the warm-up, in batches of the config."""
+
     drop_last: ClassVar[bool] = False
     """Whether incomplete last batches of the two parts are left out."""
 
@@ -178,9 +181,9 @@ class MixMatch(Method):
         return self.task.batch_size
 
     def _everything(self, name: str, epoch: int) -> Feed:
-        """Feed the warm-up: twice the batch (and twice the subset), as published."""
+        """Feed the warm-up: a larger batch (and twice the subset), as published."""
         indices = self.drawn(name, epoch, 2 * self.subset if self.subset else None)
-        return Feed(indices=indices, batch_size=2 * self.task.batch_size)
+        return Feed(indices=indices, batch_size=self.warmup_batch * self.task.batch_size)
 
     def _feeds(self, name: str) -> dict[str, Feed]:
         parts = self.parts[name].values.cpu()

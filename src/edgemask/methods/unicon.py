@@ -60,6 +60,11 @@ class UNICON(MixMatch):
         rewarm_lr: Learning rate of those epochs; None leaves it to the schedule.
         repeats: Times that a network runs through its parts before they are divided anew, as on
             Clothing1M.
+        repeat_more_after: Epoch after which there is one more repeat, as on Clothing1M (100); None:
+            never.
+        second_first: Whether the second network learns before the first one once the data are
+            divided, as on WebVision.
+        warmup_batch: Samples of a step of the warm-up, in batches: 2, or 4 as on WebVision.
 
     Reference:
         Karim et al., UNICON: Combating Label Noise Through Uniform Selection and Contrastive
@@ -94,6 +99,9 @@ class UNICON(MixMatch):
         rewarm_every: int = 0,
         rewarm_lr: float | None = None,
         repeats: int = 1,
+        repeat_more_after: int | None = None,
+        second_first: bool = False,
+        warmup_batch: int = 2,
     ):
         super().__init__(
             warmup=warmup,
@@ -107,8 +115,9 @@ class UNICON(MixMatch):
         )
         one_of("unicon", get_args(Cutoff), cutoff=cutoff)
         shares("unicon", adjust_above=adjust_above)
-        at_least("unicon", 1, tau=tau, repeats=repeats)
+        at_least("unicon", 1, tau=tau, repeats=repeats, warmup_batch=warmup_batch)
         at_least("unicon", 0, contrastive=contrastive, rewarm_every=rewarm_every)
+        at_least("unicon", 0, repeat_more_after=repeat_more_after)
         above_zero("unicon", contrastive_temperature=contrastive_temperature)
         self.cutoff = cutoff
         self.adjust_above = adjust_above
@@ -118,6 +127,9 @@ class UNICON(MixMatch):
         self.rewarm_every = rewarm_every
         self.rewarm_lr = rewarm_lr
         self.repeats = repeats
+        self.repeat_more_after = repeat_more_after
+        self.second_first = second_first
+        self.warmup_batch = warmup_batch
         self.projector: Mapping[str, Any] | None = (
             {"kind": "linear-bn", "out": 128} if contrastive else None
         )
@@ -140,11 +152,11 @@ class UNICON(MixMatch):
         """Train one network, then the other, each as often as ``repeats`` says."""
         if self.warms_up(epoch):
             return super().phases(epoch)
-        again = self.repeats - 1
+        more = self.repeat_more_after is not None and epoch > self.repeat_more_after
+        again = self.repeats - 1 + more
+        order = reversed(self.networks) if self.second_first else self.networks
         return tuple(
-            phase
-            for name in self.networks
-            for phase in (f"train/{name}", *[f"again/{name}"] * again)
+            phase for name in order for phase in (f"train/{name}", *[f"again/{name}"] * again)
         )
 
     def begin(self, phase: str, epoch: int) -> Phase:

@@ -17,8 +17,10 @@ _NAMES = {
     "confidence/clean": "right labels",
     "confidence/noisy": "wrong labels",
     "validation/accuracy": "validation (noisy labels)",
+    "clean_validation/accuracy": "validation (clean labels)",
     **MEASURES,
 }
+_VALIDATION = {"validation/accuracy", "clean_validation/accuracy"}
 _NOTES = {
     "confidence": "Mean probability that the network gives to the labels it is shown, apart for "
     "those that are right and those that are wrong.",
@@ -32,7 +34,7 @@ def run_curves(book: Book, run: RunRecord) -> str:
     """Return all curves of one run; a measure that was not recorded has none."""
     keys = list(dict.fromkeys(key for row in run.history for key in row))
     ends = [key for key in keys if key.endswith(("accuracy", "/top5"))]
-    accuracy = [key for key in ends if key.startswith("test") or key == "validation/accuracy"]
+    accuracy = [key for key in ends if key.startswith("test") or key in _VALIDATION]
     confidence = [key for key in keys if key.startswith("confidence/")]
     memory = [key for key in keys if key in {"memorised", "corrected", "fitted"}]
     retention = [key for key in keys if key.startswith("head/") and "retention" in key]

@@ -14,7 +14,7 @@ __all__ = ["Outcome", "last_value", "noise_facts", "outcome", "outcomes", "total
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """One measure at the end of a run, in the four ways to name an end."""
+    """One measure at the end of a run, in the ways to name an end."""
 
     last: float | None = None
     """At the last epoch."""
@@ -25,6 +25,8 @@ class Outcome:
     best_epoch: int | None = None
     at_validation: float | None = None
     """At the epoch that the held-out part of the noisy data chooses."""
+    selected: float | None = None
+    """With the weights that the run chose on validation samples, which are those it deploys."""
 
 
 def outcome(run: RunRecord, key: str) -> Outcome:
@@ -38,7 +40,9 @@ def outcome(run: RunRecord, key: str) -> Outcome:
     }
     if merged["best_epoch"] is not None:
         merged["best_epoch"] = int(merged["best_epoch"])
-    return Outcome(**merged)
+    chosen = run.summary.get("selected")
+    selected = known(chosen.get(key)) if isinstance(chosen, Mapping) else None
+    return Outcome(**merged, selected=selected)
 
 
 def outcomes(run: RunRecord) -> dict[str, Outcome]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -29,9 +29,14 @@ WAYS = {
     "best": "best (oracle)",
     "at_validation": "at validation",
 }
+SELECTED = {"selected": "selected"}
 ORACLE = (
     "“best (oracle)” is the epoch that the test set itself would choose: no choice that a person "
     "could make. “at validation” is the epoch that held-out noisy data choose."
+)
+CHOSEN = (
+    "“selected”: the weights that did best on validation samples, noisy or clean as `train.select` "
+    "says, each network's by itself; the exported model has these."
 )
 MEASURES = {
     "memorised": "wrong labels memorised",
@@ -66,29 +71,37 @@ def status(run: RunRecord) -> str:
 def result_table(run: RunRecord) -> Table:
     """Return the accuracies of one run in every way to name an end, and what it memorised."""
     rows: list[Row] = []
+    ways = _ways([run])
     for key, end in outcomes(run).items():
         best = percent(end.best)
         if end.best_epoch is not None:
             best = Cell(text=f"{best.text} (epoch {end.best_epoch})", value=best.value)
         row = [percent(end.last), percent(end.mean_last_10), best, percent(end.at_validation)]
+        row += [percent(end.selected)] * ("selected" in ways)
         rows.append([title_of(key), *row])
     for key, title in MEASURES.items():
         value = last_value(run, key)
         if value is not None:
             mean = outcome(run, key).mean_last_10
-            rows.append([title, percent(value), percent(mean), "", ""])
-    notes = [ORACLE]
+            rows.append([title, percent(value), percent(mean), *[""] * (len(ways) - 2)])
+    notes = [ORACLE, *[CHOSEN] * ("selected" in ways)]
     if run.summary.get("clean_test") is False:
         notes.append("The labels of the test set are not known to be clean.")
     if len(run.history) < 10:
         notes.append(f"Only {len(run.history)} epoch(s) so far: “last 10” is the mean over these.")
-    return Table(["in %", *WAYS.values()], rows, notes=notes)
+    return Table(["in %", *ways.values()], rows, notes=notes)
+
+
+def _ways(runs: Iterable[RunRecord]) -> dict[str, str]:
+    """Return the ways to name an end; the chosen weights only where a run chose."""
+    return WAYS | SELECTED if any("selected" in run.summary for run in runs) else WAYS
 
 
 def comparison_table(groups: Sequence[Group]) -> Table:
     """Return one row a config: mean ± std (n) over its seeds, columns without values left out."""
     columns: dict[str, list[Cell]] = {}
-    for way, title in WAYS.items():
+    ways = _ways(run for group in groups for run in group.runs)
+    for way, title in ways.items():
         columns[title] = [group.outcome("test/accuracy", way) for group in groups]
     columns["balanced, last"] = [
         group.outcome("test/balanced_accuracy", "last") for group in groups
@@ -116,6 +129,7 @@ def comparison_table(groups: Sequence[Group]) -> Table:
     notes = [
         "Mean ± sample standard deviation over the runs, or over (n) of them. " + ORACLE,
         "Unfinished runs do not count where a config has finished ones.",
+        *[CHOSEN] * ("selected" in ways),
     ]
     if not comparable:
         notes.append("The configs differ in data or noise: compare only rows of the same task.")
@@ -156,6 +170,7 @@ def _with_best(column: Sequence[Cell], groups: Sequence[Group]) -> list[Cell]:
 def runs_table(groups: Sequence[Group]) -> Table:
     """Return one row a run, with all that a program may want; this is also the CSV."""
     keys = sorted({key for group in groups for run in group.runs for key in outcomes(run)})
+    ways = _ways(run for group in groups for run in group.runs)
     rows: list[list[Cell | str | float | None]] = []
     for group in groups:
         for run in group.runs:
@@ -175,7 +190,7 @@ def runs_table(groups: Sequence[Group]) -> Table:
                 len(run.history),
                 *(facts[key] for key in ("rate", "realised_rate", "estimated_rate")),
             ]
-            row += [percent(getattr(end, way)) for end in ends for way in WAYS]
+            row += [percent(getattr(end, way)) for end in ends for way in ways]
             row += [percent(last_value(run, key)) for key in MEASURES]
             row.append(number(total_seconds(run), digits=1))
             rows.append(row)
@@ -183,7 +198,7 @@ def runs_table(groups: Sequence[Group]) -> Table:
         [
             *("run", "config", "status", "data", "noise", "folder", "noise fingerprint"),
             *("config hash", "seed", "epochs", "noise rate", "realised rate", "estimated rate"),
-            *(f"{title_of(key)}: {title}" for key in keys for title in WAYS.values()),
+            *(f"{title_of(key)}: {title}" for key in keys for title in ways.values()),
             *MEASURES.values(),
             "seconds",
         ],

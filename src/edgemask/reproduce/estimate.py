@@ -83,7 +83,9 @@ def kind(config: Config) -> str:
 def _seconds(config: Config) -> float:
     size = config.train.batch_size
     data = dataclasses.replace(config.data, limit=_STEPS * size, test_limit=_TESTED, validation=0.0)
-    loop = dataclasses.replace(config.train, epochs=2, record_every=1)
+    loop = dataclasses.replace(
+        config.train, epochs=2, record_every=1, select="last", rollback=False
+    )
     flat = dataclasses.replace(config.optim.schedule, name="constant", options={})
     options = dict(config.method.options)
     if "warmup" in options:

@@ -63,15 +63,21 @@ class CutOut:
 
     Args:
         side: The side of the square in pixels; parts outside the image are lost.
-        fill: The value of each channel, 0..255.
+        fill: The value of each channel, 0..255 in stored images.
+        whole: Whether the centre is the upper left corner of a pixel, so that a square of even
+            side covers rows ``y - side / 2`` to ``y + side / 2 - 1``, y uniform over the rows.
     """
 
     side: int
     fill: tuple[int, ...]
+    whole: bool = False
 
     def __call__(self, images: Tensor, generator: Generator) -> Tensor:
         """Return the changed images."""
         places = torch.rand(2, len(images), generator=generator)
+        if self.whole:
+            size = torch.tensor(images.shape[-2:])[:, None]
+            places = (places * size).floor() / size
         sides = torch.full((len(images),), float(self.side))
         return erase_squares(images, places, sides, self.fill)
 

@@ -92,12 +92,19 @@ def bundle_of_files(
         input_shape=(3, side, side),
         train=train,
         tests=splits,
+        validation=_validation(splits),
         normalisation=measure(train.data) if isinstance(train, TensorSplit) else IMAGENET,
         recipe=recipe,
         clean_known=clean,
         clean_test=clean_test,
         true_labels=true,
     )
+
+
+def _validation(tests: Mapping[str, Split]) -> Split | None:
+    """Return the validation part of data that have a test part besides; it stays a test, too."""
+    names = ("val", "valid", "validation") if "test" in tests else ()
+    return next((tests[name] for name in names if name in tests), None)
 
 
 def _common_small_size(paths: Sequence[Path]) -> int | None:

@@ -31,7 +31,7 @@ def imagefolder(
 
     An archive of such a folder (zip or tar) is unpacked beside itself the first time. Instead of
     ``test/``, or as a second test set, there may be ``val/``; without either, a part of each class
-    is held out.
+    is held out. Beside ``test/``, ``val/`` is what ``clean_validation`` chooses an epoch by.
 
     Args:
         path: The folder, or an archive of it.

@@ -32,8 +32,11 @@ _CDR_CODE: dict[str, Any] = {
     "optim.schedule.options.at": [40, 80],
     "optim.schedule.options.gamma": 0.1,
     "data.validation": 0.1,
+    "train.select": "validation",
     "method.options.rule": "code",
 }
+# On CIFAR-10 ELR has the views and constants of DivideMix.
+_ELR_VIEWS = {"cifar10": "cifar10/dividemix", "cifar100": "cifar100/elr"}
 _DIGITS: dict[str, Any] = {
     "noise.spec": "sym:0.4",
     "noise.protocol": "paper",
@@ -99,14 +102,19 @@ def _elr() -> Iterator[Recipe]:
     }
     for dataset, kinds in noises.items():
         for noise in kinds:
-            values = {"model.name": "resnet34", "data.validation": 0.1}
+            values = {
+                "model.name": "resnet34",
+                "data.validation": 0.1,
+                "data.views": _ELR_VIEWS[dataset],
+                "train.select": "validation",
+            }
             yield _published(dataset, preset_settings("elr", dataset, noise=noise), noise, values)
 
 
 def _sop() -> Iterator[Recipe]:
     kinds: tuple[Literal["symmetric", "asymmetric"], ...] = ("symmetric", "asymmetric")
     for noise in kinds:
-        values = {"model.name": "preact-resnet18"}
+        values = {"model.name": "preact-resnet18", "data.views": "cifar100/sop"}
         yield _published("cifar100", preset_settings("sop", "cifar100", noise=noise), noise, values)
 
 

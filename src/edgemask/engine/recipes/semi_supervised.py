@@ -49,8 +49,8 @@ _CLOTHING: dict[str, Any] = {
     "model.name": "timm:resnet50",
     "model.pretrained": True,
     "train.batch_size": 32,
-    "data.views": "clothing1m/dividemix",
     "method.options.subset": 32_000,
+    "train.select": "clean_validation",
 }
 # The column of Table S6.
 _CLOTHING_S6: dict[str, Any] = {
@@ -110,8 +110,23 @@ def _dividemix() -> Iterator[Recipe]:
         "data.options.recipe": "dividemix",
         "method.options.warmup": 1,
     }
-    yield method_recipe("webvision-mini", "dividemix", values, _DIVIDEMIX)
-    values = _CLOTHING | {"method.options.warmup": 1, "method.options.entropy_penalty": True}
+    webvision = method_recipe("webvision-mini", "dividemix", values, _DIVIDEMIX)
+    yield webvision
+    longer = {
+        "train.epochs": 100,
+        "optim.schedule.options.at": [50],
+        "method.options.reg_covar": 1e-3,
+    }
+    yield webvision.but(
+        name="webvision-mini/dividemix-parallel",
+        summary="dividemix on webvision-mini with the settings of its two-GPU script",
+        settings=sourced(longer, _DIVIDEMIX),
+    )
+    values = _CLOTHING | {
+        "data.views": "clothing1m/dividemix",
+        "method.options.warmup": 1,
+        "method.options.entropy_penalty": True,
+    }
     released = method_recipe("clothing1m", "dividemix", values, _DIVIDEMIX)
     table = released.but(
         name=released.name,
@@ -150,6 +165,8 @@ def _unicon() -> Iterator[Recipe]:
         "method.options.warmup": 2,
         "method.options.rewarm_every": 25,
         "method.options.rewarm_lr": 1e-3,
+        "method.options.second_first": True,
+        "method.options.warmup_batch": 4,
     }
     yield method_recipe("webvision-mini", "unicon", values, _UNICON)
     values = _CLOTHING | {
@@ -159,8 +176,11 @@ def _unicon() -> Iterator[Recipe]:
         "optim.schedule.name": "cosine",
         "optim.schedule.options.period": 100.0,
         "optim.schedule.options.minimum": 0.002,
+        "data.views": "clothing1m/unicon",
+        "train.rollback": True,
         "method.options.warmup": 0,
         "method.options.repeats": 2,
+        "method.options.repeat_more_after": 100,
     }
     yield method_recipe("clothing1m", "unicon", values, _UNICON)
 

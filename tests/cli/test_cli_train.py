@@ -61,6 +61,20 @@ def test_a_line_an_epoch_where_there_is_no_terminal(call, tmp_path):
     assert f"edgemask report {tmp_path / 'run'}" in text
 
 
+def test_the_chosen_weights_are_named_beside_the_last_ones(call, read, tmp_path):
+    choice = (*SMALL, "--validation", 0.1, "--select", "validation", "--out", tmp_path / "run")
+    text = call("train", *choice, "--quiet").stdout
+    summary = read("train", *choice)
+    chosen, last = summary["selected"]["test/accuracy"], summary["test/accuracy"]["last"]
+    assert f"test accuracy {100 * chosen:.2f} % selected by validation, " in text
+    assert f"{100 * last:.2f} % last" in text
+    page = call("report", tmp_path / "run").stdout
+    assert page
+    told = (tmp_path / "run" / "report.md").read_text()
+    assert "| best (oracle) | at validation | selected |" in told
+    assert read("eval", tmp_path / "run")["test/accuracy"] == chosen
+
+
 def test_json_leaves_stdout_to_the_program(call, tmp_path):
     result = call("train", *SMALL, "--out", tmp_path / "run", "--json")
     summary = json.loads(result.stdout)

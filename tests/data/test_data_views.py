@@ -95,7 +95,7 @@ def test_cutout_covers_one_square_with_the_fill() -> None:
 
 
 def test_a_hole_on_whole_pixels_against_a_plain_loop() -> None:
-    """The cut-out of SOP: rows y - 8 to y + 7 of normalised images become 0, as far as there are."""
+    """The cut-out of SOP: rows y - 8 to y + 7 of normalised images become 0 where they exist."""
     images = torch.randn(300, 3, 32, 40, generator=torch_stream(1))
     found = CutOut(16, (0, 0, 0), whole=True)(images, torch_stream(5))
     drawn = torch.rand(2, 300, generator=torch_stream(5))

@@ -55,6 +55,9 @@ def test_ca2c_and_josrc_as_released():
     clothing = RECIPES["clothing1m/josrc"].config()
     assert (clothing.method.options["smoothing"], clothing.method.options["tau"]) == (0.7, 0.9)
     assert clothing.model.name == "timm:resnet18"
+    assert clothing.data.options["with_clean_train"] is False
+    released = RECIPES["clothing1m/josrc-released"].config()
+    assert released.data.options["with_clean_train"] is True
 
 
 @pytest.mark.parametrize(("dataset", "weight"), [("cifar10", 0.9), ("cifar100", 0.85)])

@@ -275,6 +275,21 @@ def test_markdown_holds_the_tables(make_run: RunMaker, tmp_path: Path) -> None:
     assert "    edgemask train --data digits" in text
 
 
+def test_chosen_weights_have_a_column_where_a_run_chose(make_run: RunMaker, tmp_path: Path) -> None:
+    chosen, plain = make_run("chosen", loss="ce"), make_run("plain", loss="jal")
+    summary = json.loads((chosen / "summary.json").read_text())
+    summary["selected"] = {"by": "validation", "test/accuracy": 0.4321}
+    (chosen / "summary.json").write_text(json.dumps(summary))
+    text = write_report([chosen], tmp_path / "one").markdown.read_text()
+    assert "| at validation | selected |" in text
+    (line,) = [line for line in text.splitlines() if line.startswith("| test accuracy |")]
+    assert line.endswith("| 43.21 |")
+    assert "selected" not in write_report([plain], tmp_path / "two").markdown.read_text()
+    with write_report([chosen, plain], tmp_path / "both").csv.open() as file:
+        rows = {row["folder"]: row["test accuracy: selected"] for row in csv.DictReader(file)}
+    assert rows == {str(chosen): "0.4321", str(plain): ""}
+
+
 def test_errors_name_what_to_do(make_run: RunMaker, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="name at least one run"):
         write_report([], tmp_path)

@@ -180,7 +180,13 @@ def _plain() -> Iterator[Recipe]:
         yield method_recipe(dataset, "josrc", _JOSRC_CIFAR, _JOSRC)
         yield method_recipe(dataset, "ca2c", _CA2C_CIFAR, _CA2C)
         yield _josnc(dataset, _JOSNC_CIFAR)
-    yield method_recipe("clothing1m", "josrc", _JOSRC_CLOTHING, _JOSRC)
+    clothing = method_recipe("clothing1m", "josrc", _JOSRC_CLOTHING, _JOSRC)
+    yield clothing
+    yield clothing.but(
+        name="clothing1m/josrc-released",
+        summary="Jo-SRC on clothing1m as released: the clean training images are trained on, too",
+        settings=sourced({"data.options.with_clean_train": True}, _JOSRC),
+    )
     webvision = _josnc("webvision-mini", _JOSNC_WEBVISION)
     yield webvision
     released = {"model.pretrained": True, "method.options.warmup_heads_only": True}

@@ -43,12 +43,14 @@ def test_options_are_documented_keywords(name):
 
 @pytest.fixture
 def watched(monkeypatch):
-    """Record, for each optimiser step, the score updates of each network and the roles used."""
+    """Record, for each optimiser step, the score updates (masks drawn) of each network, and the
+    roles used; a head without any counts none."""
     records = []
     roles = []
 
     def scores(method):
-        return {name: int(method.nets[name].head.steps) for name in method.networks}
+        heads = {name: method.nets[name].head for name in method.networks}
+        return {name: int(head.steps) for name, head in heads.items() if hasattr(head, "steps")}
 
     real_step, real_run = Stepper.step, Method.run
 
@@ -92,10 +94,15 @@ def test_one_score_update_a_step_for_each_network_that_learns(
 
 @pytest.mark.parametrize("head", HEADS)
 @pytest.mark.parametrize("name", METHODS)
-def test_every_method_runs_with_every_head(name, head, tiny, tmp_path):
+def test_every_method_runs_with_every_head(name, head, tiny, tmp_path, watched):
     settings = {"method": {"name": name}, "head": {"name": head}, "data": {"limit": 64}}
     run = train(tiny(settings), out=tmp_path / "run")
     assert run.finished
+    masks = hasattr(HEADS[head](4, 2), "steps")
+    assert masks == (head in {"sem", "skan", "dropconnect", "ddc"})
+    for method, phase, made, _ in watched:
+        expected = {net: int(net in phase.learners) for net in method.networks}
+        assert made == (expected if masks else {}), phase.name
     trust = run.trust
     assert len(trust) == 64
     assert ((trust >= 0) & (trust <= 1)).all()

@@ -1,6 +1,8 @@
 """How fast weak views of CIFAR-10 are made, beside what uses them and what else could make them.
 
-Prints images per second, measured in turns in one run on one thread, and two ratios:
+    python benchmarks/data.py [--seconds S] [--threads T]
+
+Prints how many views are made in the time that one image takes otherwise:
 
 - against training the 8-layer CNN (forward, backward, SGD step), which the views must never slow;
 - against the usual way, a transform per image in a ``DataLoader`` with one worker.
@@ -10,20 +12,16 @@ Images are random: what they show does not matter for speed.
 
 from __future__ import annotations
 
-import platform
-import time
-from collections.abc import Callable
-
 import numpy as np
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
+from _measure import announce, arguments, ratios, verdict
 from edgemask.data import Loader, TensorSplit, from_arrays
 from edgemask.models import create
 
-COUNT, BATCH = 10_000, 128
-ROUNDS = 3
+COUNT, BATCH, STEPS = 10_000, 128, 6
 
 
 class PerSample(Dataset[tuple[torch.Tensor, int]]):
@@ -46,13 +44,9 @@ class PerSample(Dataset[tuple[torch.Tensor, int]]):
         return (image.float() / 255 - self.mean) / self.std, int(self.labels[position])
 
 
-def rate(run: Callable[[], int]) -> float:
-    start = time.perf_counter()
-    return run() / (time.perf_counter() - start)
-
-
 def main() -> None:
-    torch.set_num_threads(1)
+    options = arguments(__doc__.splitlines()[0]).parse_args()
+    announce(f"Weak views of {COUNT} images of 3x32x32, batch {BATCH}", options.threads)
     rng = np.random.default_rng(0)
     images = rng.integers(0, 256, (COUNT, 3, 32, 32), dtype=np.uint8)
     labels = rng.integers(0, 10, COUNT)
@@ -69,35 +63,26 @@ def main() -> None:
     optimiser = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
     batch = next(iter(loader))
 
-    def views() -> int:
-        return sum(len(item.index) for item in loader)
+    def views() -> None:
+        for _ in loader:
+            pass
 
-    def per_sample() -> int:
-        return sum(len(targets) for _, targets in usual)
+    def per_sample() -> None:
+        for _ in usual:
+            pass
 
-    def train() -> int:
-        for _ in range(6):
+    def train() -> None:
+        for _ in range(STEPS):
             optimiser.zero_grad()
             nn.functional.cross_entropy(model(batch.views[0]), batch.target).backward()
             optimiser.step()
-        return 6 * BATCH
 
-    jobs = {"weak views": views, "per-sample DataLoader": per_sample, "training cnn8": train}
-    for job in jobs.values():
-        job()
-    rates = [{name: rate(job) for name, job in jobs.items()} for _ in range(ROUNDS)]
-    middle = {name: float(np.median([turn[name] for turn in rates])) for name in jobs}
-
-    print(f"torch {torch.__version__}, Python {platform.python_version()}, 1 thread")
-    print(f"CIFAR-10 shape (3, 32, 32), {COUNT} images, batch {BATCH}, median of {ROUNDS}")
-    for name, value in middle.items():
-        print(f"  {name:24s}{value:12,.0f} images/s")
-    ours = middle["weak views"]
-    print(
-        f"  weak views : training cnn8          {ours / middle['training cnn8']:6.1f} x  (aim 20)"
-    )
-    other = middle["per-sample DataLoader"]
-    print(f"  weak views : per-sample DataLoader  {ours / other:6.1f} x  (aim 3)")
+    jobs = {"views": views, "per sample": per_sample, "training": train}
+    times = ratios(jobs, to="views", seconds=options.seconds)
+    trained = times["training"] * COUNT / (STEPS * BATCH)
+    verdict("views in the time of training cnn8 on an image", trained, 20, at_least=True)
+    usually = times["per sample"]
+    verdict("views in the time of one in a per-sample DataLoader", usually, 3, at_least=True)
 
 
 if __name__ == "__main__":

@@ -44,6 +44,15 @@ def test_small_loss_methods_shorten_adams_memory(method, dataset, fall):
     assert config.method.options["forget_rate"] is None
 
 
+def test_small_loss_methods_on_mnist():
+    coteaching, jocor = (RECIPES[f"mnist/{name}"].config() for name in ("coteaching", "jocor"))
+    for config in (coteaching, jocor):
+        assert config.optim.schedule.options == {"start": 80, "beta1": 0.1}
+        assert config.data.views == "mnist/plain"
+    assert coteaching.model.name == "cnn9"
+    assert (jocor.model.name, jocor.model.options["hidden"]) == ("mlp", [256])
+
+
 def test_ca2c_and_josrc_as_released():
     ca2c = RECIPES["cifar80n-o/ca2c-sem"].config()
     assert (ca2c.train.epochs, ca2c.method.options["warmup"]) == (700, 400)

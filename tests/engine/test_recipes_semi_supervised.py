@@ -117,6 +117,9 @@ def test_cdr_is_trained_like_plain_cross_entropy():
     assert released["method.options.rule"] == "code"
     assert released["optim.weight_decay"] == 1e-3
     assert released["train.batch_size"] == 64
+    fashion = values("fashion-mnist/cdr-released")
+    assert (fashion["train.epochs"], fashion["train.batch_size"]) == (100, 32)
+    assert fashion["optim.schedule.options.at"] == [10, 20]
 
 
 def test_elr_and_sop_are_as_released():

@@ -152,6 +152,8 @@ RECIPES: Registry[Recipe] = Registry(
                          (RandomRotation(15), CutOut(2, (0,))), (0.3053,), (0.3762,)),
         "mnist": Recipe("ours: shift by two pixels; + rotation, cut-out", (PadCrop(2),),
                         (RandomRotation(15), CutOut(8, (0,))), (0.1307,), (0.3081,)),
+        "mnist/plain": Recipe("Co-teaching, JoCoR: pixels in 0..1; the rest ours", (PadCrop(2),),
+                              (RandomRotation(15), CutOut(8, (0,))), (0.0,), (1.0,)),
         "fashion-mnist": Recipe("ours: shift by two pixels, flip; + AutoAugment",
                                 (PadCrop(2), Flip()), (AutoAugment(),), (0.2860,), (0.3530,)),
         "cifar10": _cifar("JAL, ANL, APL, ALF", _JAL10),

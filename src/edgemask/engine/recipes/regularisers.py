@@ -93,6 +93,17 @@ def _cdr() -> Iterator[Recipe]:
             summary=f"cdr on {dataset} as released",
             settings={},
         )
+    fashion = {
+        "train.epochs": 100,
+        "train.batch_size": 32,
+        "optim.schedule.options.at": [10, 20],
+    }
+    values = _CDR_CODE | fashion
+    yield method_recipe("fashion-mnist", "cdr", values, _CDR, loss="ce").but(
+        name="fashion-mnist/cdr-released",
+        summary="cdr on fashion-mnist as released",
+        settings={},
+    )
 
 
 def _elr() -> Iterator[Recipe]:

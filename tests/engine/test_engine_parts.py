@@ -47,6 +47,7 @@ def test_each_summary_has_its_own_name():
     result = summarise(history, "t")
     assert result["last"] == 0.2
     assert result["mean_last_10"] == pytest.approx((0.6 + 9 * 0.2) / 10)
+    assert result["std_last_10"] == pytest.approx(0.12)
     assert (result["best"], result["best_epoch"]) == (0.9, 1)
     assert result["at_validation"] == 0.5
     assert summarise([{"epoch": 0, "t": 0.3}], "t")["at_validation"] is None

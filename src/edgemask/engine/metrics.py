@@ -51,7 +51,8 @@ def summarise(
         validation: The metric on held-out noisy data that chooses ``at_validation``.
 
     Returns:
-        ``last``; ``mean_last_10`` (over the last ten tested epochs); ``best`` and ``best_epoch``
+        ``last``; ``mean_last_10`` and ``std_last_10`` (over the last ten tested epochs, the
+        deviation being theirs and no estimate over seeds); ``best`` and ``best_epoch``
         (chosen on the test set itself: an oracle, not a result); ``at_validation``, the value at
         the epoch with the best validation metric, or None without one.
 
@@ -62,7 +63,9 @@ def summarise(
     """
     rows = [row for row in history if row.get(key) is not None]
     if not rows:
-        return dict.fromkeys(("last", "mean_last_10", "best", "best_epoch", "at_validation"))
+        return dict.fromkeys(
+            ("last", "mean_last_10", "std_last_10", "best", "best_epoch", "at_validation")
+        )
     values: NDArray[np.float64] = np.array([row[key] for row in rows], dtype=np.float64)
     best = int(values.argmax())
     judged = [row for row in rows if row.get(validation) is not None]
@@ -70,6 +73,7 @@ def summarise(
     return {
         "last": float(values[-1]),
         "mean_last_10": float(values[-10:].mean()),
+        "std_last_10": float(values[-10:].std()),
         "best": float(values[best]),
         "best_epoch": int(rows[best]["epoch"]),
         "at_validation": chosen,

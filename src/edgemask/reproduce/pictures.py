@@ -242,6 +242,14 @@ def _tradeoff(plan: Plan, experiment: Experiment, results: Sequence[Result]) -> 
                 if known:
                     xs, ys = zip(*known, strict=True)
                     points.append((fmean(xs), fmean(ys)))
+                    axis.annotate(
+                        row.key,
+                        points[-1],
+                        xytext=(3, 2),
+                        textcoords="offset points",
+                        fontsize=5,
+                        color=f"C{number}",
+                    )
             if points:
                 axis.plot(
                     *zip(*sorted(points), strict=True),
@@ -253,6 +261,7 @@ def _tradeoff(plan: Plan, experiment: Experiment, results: Sequence[Result]) -> 
                 )
         axis.set_title(f"{column.title}: {title}", fontsize=8)
         axis.set_xlabel("edges kept at the end (%)", fontsize=7)
+        axis.margins(x=0.1)
     axes[0][-1].legend(fontsize=6)
     return figure
 

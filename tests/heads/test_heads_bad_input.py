@@ -121,3 +121,19 @@ def test_a_single_edge_is_kept() -> None:
     head = em.SEMLinear(1, 1)
     head(torch.randn(4, 1))
     assert head.retention == 1.0
+
+
+@pytest.mark.parametrize("features", [60, 600])
+def test_nearly_equal_scores_stay_between_0_and_1(features: int) -> None:
+    head = em.SEMLinear(features, 230)
+    x = torch.ones(5, features, dtype=torch.float64)
+    for spread in (1e-1, 1e-3, 1e-5):
+        head.reset_state(seed=1)
+        with torch.no_grad():
+            head.weight.uniform_(1.0, 1.0 + spread)
+        head(x.float())
+        raw = head.weight.detach().double()
+        expected = (raw - raw.min()) / (raw.max() - raw.min() + 1e-8)
+        assert head.scores.min() >= 0
+        # eight units in the last place of the raw scores
+        torch.testing.assert_close(head.scores.double(), expected, rtol=0.0, atol=1e-6 / spread)

@@ -56,7 +56,8 @@ def function_moments(gram: Tensor, base: Tensor, scaler: Tensor, splines: Tensor
     c = splines.transpose(0, 1)
     # one product for c^T G and for the mixed terms: the Gram matrix without its first row
     products = torch.bmm(c, gram[:, 1:].contiguous())
-    square = products[..., 1:].mul_(c).sum(dim=-1).T.contiguous()
+    # a product with ones sums such short rows faster than a sum does
+    square = (products[..., 1:].mul_(c) @ c.new_ones(c.shape[-1])).T.contiguous()
     mixed = products[..., 0].T.contiguous()
     moments = square.mul_(scaler).addcmul_(base, mixed, value=2.0).mul_(scaler)
     return moments.addcmul_(base.square(), gram[:, 0, 0].contiguous()).clamp_min_(0.0)

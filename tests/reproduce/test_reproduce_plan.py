@@ -25,6 +25,7 @@ from edgemask.reproduce import (
 from edgemask.reproduce.estimate import estimate
 from edgemask.reproduce.measures import MEASURES
 from edgemask.reproduce.pictures import draw
+from edgemask.reproduce.render import result_tables
 from edgemask.reproduce.status import open_runs, status_json, status_table
 
 
@@ -194,6 +195,25 @@ def test_a_cell_that_was_not_run_says_so(done, tmp_path):
     text = files["txt"].read_text()
     assert "not run" in text
     assert "fixed" not in text
+
+
+def test_further_figures_make_a_table_of_each_column(done):
+    _, plan, _, _ = done
+    controls = EXPERIMENTS["controls"]
+    tables = result_tables(plan, controls, collect(plan, controls))
+    titles = [table.columns[2] for table in tables]
+    assert titles == [f"{column.title}, ours" for column in controls.columns]
+    assert [len(table.rows) for table in tables] == [4, 2, 2]
+    assert [bool(table.notes) for table in tables] == [False, False, True]
+
+
+def test_a_chosen_epoch_comes_with_its_own_figures(done):
+    _, plan, _, _ = done
+    found = collect(plan, EXPERIMENTS["controls"])
+    chosen = [result for result in found if result.row == "ce-validation"]
+    assert len(chosen) == 2
+    for result in chosen:
+        assert result.facts["last_epoch"]["test/accuracy"] == result.value
 
 
 @pytest.mark.parametrize(

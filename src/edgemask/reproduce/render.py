@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,9 +13,9 @@ from edgemask.report.tables import Row as Line
 from edgemask.reproduce.compare import Comparison, compare
 from edgemask.reproduce.plan import Plan
 from edgemask.reproduce.results import Result, collect, results_json
-from edgemask.reproduce.spec import Experiment, Number
+from edgemask.reproduce.spec import Column, Experiment, Number
 
-__all__ = ["comparison_table", "result_table", "write_results"]
+__all__ = ["comparison_table", "result_table", "result_tables", "write_results"]
 
 _SHORT = {
     "done": "not measured",
@@ -28,10 +29,34 @@ _SHORT = {
 }
 
 
-def result_table(plan: Plan, experiment: Experiment, results: Sequence[Result]) -> Table:
-    """Return the table: mean ± std (runs) of ours, and the paper's number beside it."""
+def result_tables(plan: Plan, experiment: Experiment, results: Sequence[Result]) -> list[Table]:
+    """Return the table, or one for each column where a column has further figures beside it."""
+    if not experiment.extras:
+        return [result_table(plan, experiment, results)]
+    shown = {cell.column.key for cell in plan.of(experiment)}
+    columns = [column for column in experiment.columns if column.key in shown]
+    parts = [result_table(plan, experiment, results, [column]) for column in columns]
+    return [dataclasses.replace(part, notes=[]) for part in parts[:-1]] + parts[-1:]
+
+
+def result_table(
+    plan: Plan,
+    experiment: Experiment,
+    results: Sequence[Result],
+    columns: Sequence[Column] | None = None,
+) -> Table:
+    """Return the table: mean ± std (runs) of ours, and the paper's number beside it.
+
+    Args:
+        plan: How each cell stands.
+        experiment: What it is a table of.
+        results: The numbers of finished runs.
+        columns: Columns to show; None means all.
+    """
     shown = {(cell.row.key, cell.column.key) for cell in plan.of(experiment)}
-    columns = [c for c in experiment.columns if any(key == c.key for _, key in shown)]
+    if columns is None:
+        columns = [c for c in experiment.columns if any(key == c.key for _, key in shown)]
+    wanted = {column.key for column in columns}
     titles = list(experiment.row_titles)
     for column in columns:
         titles += [f"{column.title}, ours"]
@@ -40,7 +65,7 @@ def result_table(plan: Plan, experiment: Experiment, results: Sequence[Result]) 
         titles += [title for _, title in experiment.extras]
     lines: list[Line] = []
     for row in experiment.rows:
-        if not any(key == row.key for key, _ in shown):
+        if not any(key == row.key and column in wanted for key, column in shown):
             continue
         line: list[Entry | str] = list(row.titles)
         for column in columns:
@@ -143,7 +168,7 @@ def write_results(plan: Plan, experiment: Experiment, folder: str | Path) -> dic
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
     results = collect(plan, experiment)
-    tables = [result_table(plan, experiment, results)]
+    tables = result_tables(plan, experiment, results)
     shown = {(cell.row.key, cell.column.key) for cell in plan.of(experiment)}
     comparisons = [
         found
@@ -158,7 +183,7 @@ def write_results(plan: Plan, experiment: Experiment, folder: str | Path) -> dic
     write_text(files["txt"], "\n\n".join(table.to_text() for table in tables) + "\n")
     write_text(files["md"], "\n\n".join(table.to_markdown() for table in tables) + "\n")
     write_text(files["tex"], "\n\n".join(table.to_latex() for table in tables) + "\n")
-    write_text(files["csv"], tables[0].to_csv())
+    write_text(files["csv"], result_table(plan, experiment, results).to_csv())
     write_json(files["json"], results_json(plan, experiment, results))
     figure = draw(plan, experiment, results)
     if figure is not None:

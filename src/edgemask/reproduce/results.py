@@ -29,7 +29,8 @@ class Result:
     run: str
     """Name of the run."""
     facts: Mapping[str, Any]
-    """Its config hash, commit, seconds, versions, noise, and the metrics of its last epoch."""
+    """Its config hash, commit, seconds, versions, noise, and the metrics of its last epoch, or of
+    the epoch that validation samples chose where the value is that epoch's."""
 
 
 def collect(plan: Plan, experiment: Experiment) -> list[Result]:
@@ -48,7 +49,7 @@ def collect(plan: Plan, experiment: Experiment) -> list[Result]:
                     cell.seed,
                     value,
                     cell.name,
-                    _facts(run, plan.root),
+                    _facts(run, plan.root, _statistic(cell)),
                 )
             )
     return found
@@ -58,9 +59,12 @@ def _value(cell: Cell, run: Run) -> float | None:
     if cell.row.inference is not None:
         value = _tested_again(run, cell.row.inference).get(cell.column.metric)
         return None if value is None else float(value)
-    statistic = cell.row.statistic or cell.column.statistic
-    value = run.summary.get(cell.column.metric, {}).get(statistic)
+    value = run.summary.get(cell.column.metric, {}).get(_statistic(cell))
     return None if value is None else float(value)
+
+
+def _statistic(cell: Cell) -> str:
+    return cell.row.statistic or cell.column.statistic
 
 
 def _tested_again(run: Run, inference: str) -> dict[str, Any]:
@@ -77,8 +81,10 @@ def _tested_again(run: Run, inference: str) -> dict[str, Any]:
     return numbers
 
 
-def _facts(run: Run, root: Path) -> dict[str, Any]:
+def _facts(run: Run, root: Path, statistic: str) -> dict[str, Any]:
     summary, history = run.summary, run.history
+    if statistic == "at_validation":
+        history = history[: _chosen(history) + 1]
     last: dict[str, Any] = {}
     for row in history:
         last |= {key: value for key, value in row.items() if value is not None}
@@ -97,6 +103,13 @@ def _facts(run: Run, root: Path) -> dict[str, Any]:
         "test/accuracy": summary["test/accuracy"],
         "last_epoch": kept,
     }
+
+
+def _chosen(history: list[dict[str, Any]]) -> int:
+    """Return the epoch that did best on the validation samples, the first one of equals."""
+    judged = [row for row in history if row.get("validation/accuracy") is not None]
+    best = max(judged, key=lambda row: row["validation/accuracy"])
+    return int(best["epoch"])
 
 
 def results_json(plan: Plan, experiment: Experiment, results: list[Result]) -> dict[str, Any]:

@@ -174,6 +174,7 @@ def write_results(plan: Plan, experiment: Experiment, folder: str | Path) -> dic
         found
         for found in compare(experiment, results)
         if {(found.better, found.column), (found.worse, found.column)} <= shown
+        and (found.ours is not None or found.paper is not None)
     ]
     if comparisons:
         tables.append(comparison_table(comparisons, experiment))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import statistics
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -49,3 +51,25 @@ def test_methods_exist() -> None:
     assert row is not None
     promised = {name.lower().replace("-", "") for name in row[1].split(", ")}
     assert promised == set(METHODS) - {"supervised"}
+
+
+def test_results_are_those_of_the_runs() -> None:
+    """The table of the README is what `results/` holds, to the digit."""
+    held = json.loads((ROOT / "results/laptop/controls.json").read_text())["results"]
+    columns = ("cifar10-sym-60", "cifar10n-worst", "cifar10-clean")
+    lines = re.findall(r"^\| .*<!-- ([\w.-]+) -->(.*)\|$", README, flags=re.MULTILINE)
+    assert len(lines) >= 8
+    for row, cells in lines:
+        shown = [cell.strip() for cell in cells.split("|")[1:]]
+        values = [
+            [100 * r["value"] for r in held if (r["row"], r["column"]) == (row, column)]
+            for column in columns
+        ]
+        assert shown == [_spread(found) for found in values], row
+
+
+def _spread(values: list[float]) -> str:
+    if not values:
+        return ""
+    mean = f"{statistics.fmean(values):.1f}"
+    return mean if len(values) == 1 else f"{mean} ± {statistics.stdev(values):.1f}"

@@ -242,11 +242,13 @@ def _tradeoff(plan: Plan, experiment: Experiment, results: Sequence[Result]) -> 
                 if known:
                     xs, ys = zip(*known, strict=True)
                     points.append((fmean(xs), fmean(ys)))
+                    left = points[-1][0] > 80.0
                     axis.annotate(
                         row.key,
                         points[-1],
-                        xytext=(3, 2),
+                        xytext=(-4 if left else 4, 2),
                         textcoords="offset points",
+                        horizontalalignment="right" if left else "left",
                         fontsize=5,
                         color=f"C{number}",
                     )
@@ -262,7 +264,9 @@ def _tradeoff(plan: Plan, experiment: Experiment, results: Sequence[Result]) -> 
         axis.set_title(f"{column.title}: {title}", fontsize=8)
         axis.set_xlabel("edges kept at the end (%)", fontsize=7)
         axis.margins(x=0.1)
-    axes[0][-1].legend(fontsize=6)
+    figure.legend(
+        *axes[0][0].get_legend_handles_labels(), loc="outside lower center", ncol=9, fontsize=6
+    )
     return figure
 
 

@@ -78,4 +78,15 @@ def _untar(archive: Path, folder: Path) -> None:
                 raise DataError(
                     f"{archive}: refused: its member {member.name!r} is no file or folder"
                 )
-        file.extractall(folder, members, filter="data")
+        # By hand, so that no owner or permission of the archive is taken over: the filters that
+        # see to it are younger than the oldest Python that is supported.
+        for member in members:
+            target = folder / member.name
+            if member.isdir():
+                target.mkdir(parents=True, exist_ok=True)
+                continue
+            target.parent.mkdir(parents=True, exist_ok=True)
+            content = file.extractfile(member)
+            assert content is not None
+            with content, target.open("wb") as out:
+                shutil.copyfileobj(content, out)

@@ -151,7 +151,7 @@ def evaluate(
     inference: str | None = None,
     test_limit: int | None = None,
     top5: bool = False,
-    batch_size: int = 512,
+    batch_size: int = 128,
 ) -> dict[str, Any]:
     """Test a finished run's model, by default on all images of its own test sets.
 

@@ -49,7 +49,7 @@ def over_samples(
     targets: Any = None,
     views: Sequence[str] = ("none",),
     indices: Tensor | None = None,
-    batch_size: int = 512,
+    batch_size: int = 128,
     workers: int = 0,
     seed: int = 0,
 ) -> dict[str, Tensor]:

@@ -56,7 +56,7 @@ def test_each_summary_has_its_own_name():
 
 @pytest.mark.parametrize(
     ("setting", "samples", "every"),
-    [(None, 5000, 1), (None, 5001, 3), (0, 10, 0), (2, 10**6, 2)],
+    [(None, 5000, 1), (None, 5001, 4), (0, 10, 0), (2, 10**6, 2)],
 )
 def test_looks_are_rarer_on_large_data_unless_asked_for(setting, samples, every):
     assert looks_every(setting, samples) == every

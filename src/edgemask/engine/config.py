@@ -232,7 +232,7 @@ class TrainConfig:
 
     record_every: int | None = None
     """Epochs between two looks at all training samples (loss, confidence, what was memorised),
-    each about a quarter of an epoch's work. None: every epoch up to 5,000 samples, every third
+    each about a third of an epoch's work. None: every epoch up to 5,000 samples, every fourth
     beyond; 0 looks at the end only."""
 
     threads: int | None = None

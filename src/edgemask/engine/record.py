@@ -32,12 +32,12 @@ _FEW_SAMPLES = 5000
 def looks_every(record_every: int | None, samples: int) -> int:
     """Return the epochs between two looks at all training samples; 0: at the end only.
 
-    A look takes about a quarter of an epoch: left to us, it is every third epoch, unless the
+    A look takes about a third of an epoch: left to us, it is every fourth epoch, unless the
     samples are so few that nobody waits for them.
     """
     if record_every is not None:
         return record_every
-    return 1 if samples <= _FEW_SAMPLES else 3
+    return 1 if samples <= _FEW_SAMPLES else 4
 
 
 class Recorder:

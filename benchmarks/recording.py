@@ -5,7 +5,8 @@
 Four epochs of CE with the SEM head on a part of CIFAR-10 (EDGEMASK_DATA names its folder) or on
 random images, with the 8-layer CNN, watched in different ways that take turns. A look gives each
 sample's loss and confidence and what was memorised; the share of edges kept comes with the step.
-Printed is what each adds to an epoch, in percent: the median over rounds.
+Printed is what each adds to an epoch, in percent: the median over rounds. Probes look into eight
+steps of an epoch, however many it has, so that their share falls with ``--samples``.
 """
 
 from __future__ import annotations

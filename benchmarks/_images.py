@@ -1,16 +1,29 @@
-"""What the benchmarks of training learn from: CIFAR-10 where it is, else random images."""
+"""What the benchmarks of whole epochs share: their options, and CIFAR-10 or random images."""
 
 from __future__ import annotations
 
+import argparse
 import os
 from pathlib import Path
 
 import torch
 
+from _measure import arguments
 from edgemask.data import from_arrays
 from edgemask.engine import Objects
 
 CLASSES = 10
+
+
+def epoch_options(
+    description: str, *, samples: int, rounds: int, width: float
+) -> argparse.Namespace:
+    """Read the command line of a benchmark of epochs, with these defaults."""
+    parser = arguments(description)
+    parser.add_argument("--samples", type=int, default=samples, help="images of an epoch")
+    parser.add_argument("--rounds", type=int, default=rounds, help="times that all take turns")
+    parser.add_argument("--width", type=float, default=width, help="of the 8-layer CNN")
+    return parser.parse_args()
 
 
 def cifar_or_random(samples: int) -> tuple[str, Objects, str]:

@@ -27,8 +27,8 @@ from pathlib import Path
 
 import torch
 
-from _images import CLASSES, cifar_or_random
-from _measure import announce, arguments, clock, table, verdict
+from _images import CLASSES, cifar_or_random, epoch_options
+from _measure import announce, clock, table, verdict
 from edgemask.engine import Objects, Observer, resolve, train
 from edgemask.methods import METHODS
 from edgemask.methods.parts.divergences import js_divergence
@@ -147,11 +147,7 @@ def selection(epoch: float) -> None:
 
 
 def main() -> None:
-    parser = arguments(__doc__.splitlines()[0])
-    parser.add_argument("--samples", type=int, default=512, help="images of an epoch")
-    parser.add_argument("--rounds", type=int, default=1, help="times that the methods take turns")
-    parser.add_argument("--width", type=float, default=1.0, help="of the 8-layer CNN")
-    options = parser.parse_args()
+    options = epoch_options(__doc__.splitlines()[0], samples=512, rounds=1, width=1.0)
     spec, objects, source = cifar_or_random(options.samples)
     announce(
         f"An epoch of {options.samples} of {source}, cnn8 of width {options.width:g}",

@@ -2,7 +2,7 @@
 
     python benchmarks/recording.py [--samples N] [--rounds R] [--width W] [--threads T]
 
-Four epochs of CE with the SEM head on a part of CIFAR-10 (EDGEMASK_DATA names its folder) or on
+A few epochs of CE with the SEM head on a part of CIFAR-10 (EDGEMASK_DATA names its folder) or on
 random images, with the 8-layer CNN, watched in different ways that take turns. A look gives each
 sample's loss and confidence and what was memorised; the share of edges kept comes with the step.
 Printed is what each adds to an epoch, in percent: the median over rounds. Probes look into eight
@@ -17,16 +17,17 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from _images import cifar_or_random
-from _measure import announce, arguments, clock, table, verdict
+from _images import cifar_or_random, epoch_options
+from _measure import announce, clock, table, verdict
 from edgemask.engine import Objects, Observer, resolve, train
+from edgemask.engine.record import looks_every
 
-EPOCHS = 4
+EPOCHS = looks_every(None, 50_000)  # the default for large data
 UNWATCHED = "nothing"
-DEFAULT = "looks, every fourth epoch (the default for large data)"
+DEFAULT = f"looks, every {EPOCHS} epochs (the default for large data)"
 WAYS: dict[str, dict[str, Any]] = {
     UNWATCHED: {"train": {"record_every": 0}},
-    DEFAULT: {"train": {"record_every": 4}},
+    DEFAULT: {"train": {"record_every": EPOCHS}},
     "looks, every epoch": {"train": {"record_every": 1}},
     **{
         f"--record {name}": {"train": {"record_every": 0}, "log": {"record": [name]}}
@@ -36,7 +37,7 @@ WAYS: dict[str, dict[str, Any]] = {
 
 
 class Stopwatch(Observer):
-    """Takes the time of the first four epochs; the last one, always looked at, is left out."""
+    """Takes the time of all epochs but the last one, which is always looked at."""
 
     def __init__(self) -> None:
         self.start = clock()
@@ -69,11 +70,7 @@ def seconds_of(
 
 
 def main() -> None:
-    parser = arguments(__doc__.splitlines()[0])
-    parser.add_argument("--samples", type=int, default=2048, help="images of an epoch")
-    parser.add_argument("--rounds", type=int, default=3, help="times that all take turns")
-    parser.add_argument("--width", type=float, default=0.25, help="of the 8-layer CNN")
-    options = parser.parse_args()
+    options = epoch_options(__doc__.splitlines()[0], samples=2048, rounds=3, width=0.25)
     spec, objects, source = cifar_or_random(options.samples)
     announce(
         f"Watching an epoch of {options.samples} of {source}, cnn8 of width {options.width:g}",

@@ -40,6 +40,22 @@ def accuracies(
     return float(right.mean()), float(np.mean(seen)), by_class
 
 
+def chosen_epoch(
+    history: Sequence[dict[str, Any]], validation: str = "validation/accuracy"
+) -> dict[str, Any] | None:
+    """Return the metrics of the epoch that did best on held-out data, the first one of equals.
+
+    Args:
+        history: The epochs' metrics.
+        validation: The metric that chooses.
+
+    Returns:
+        None where no epoch has that metric.
+    """
+    judged = [row for row in history if row.get(validation) is not None]
+    return max(judged, key=lambda row: row[validation], default=None)
+
+
 def summarise(
     history: Sequence[dict[str, Any]], key: str, *, validation: str = "validation/accuracy"
 ) -> dict[str, Any]:
@@ -68,13 +84,12 @@ def summarise(
         )
     values: NDArray[np.float64] = np.array([row[key] for row in rows], dtype=np.float64)
     best = int(values.argmax())
-    judged = [row for row in rows if row.get(validation) is not None]
-    chosen = max(judged, key=lambda row: row[validation])[key] if judged else None
+    chosen = chosen_epoch(rows, validation)
     return {
         "last": float(values[-1]),
         "mean_last_10": float(values[-10:].mean()),
         "std_last_10": float(values[-10:].std()),
         "best": float(values[best]),
         "best_epoch": int(rows[best]["epoch"]),
-        "at_validation": chosen,
+        "at_validation": None if chosen is None else chosen[key],
     }

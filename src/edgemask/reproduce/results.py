@@ -10,6 +10,7 @@ from typing import Any
 
 from edgemask.engine import Run, evaluate
 from edgemask.engine.files import write_text
+from edgemask.engine.metrics import chosen_epoch
 from edgemask.reproduce.ledger import Ledger
 from edgemask.reproduce.plan import Cell, Plan
 from edgemask.reproduce.spec import Experiment
@@ -84,7 +85,9 @@ def _tested_again(run: Run, inference: str) -> dict[str, Any]:
 def _facts(run: Run, root: Path, statistic: str) -> dict[str, Any]:
     summary, history = run.summary, run.history
     if statistic == "at_validation":
-        history = history[: _chosen(history) + 1]
+        chosen = chosen_epoch(history)
+        assert chosen is not None
+        history = history[: chosen["epoch"] + 1]
     last: dict[str, Any] = {}
     for row in history:
         last |= {key: value for key, value in row.items() if value is not None}
@@ -103,13 +106,6 @@ def _facts(run: Run, root: Path, statistic: str) -> dict[str, Any]:
         "test/accuracy": summary["test/accuracy"],
         "last_epoch": kept,
     }
-
-
-def _chosen(history: list[dict[str, Any]]) -> int:
-    """Return the epoch that did best on the validation samples, the first one of equals."""
-    judged = [row for row in history if row.get("validation/accuracy") is not None]
-    best = max(judged, key=lambda row: row["validation/accuracy"])
-    return int(best["epoch"])
 
 
 def results_json(plan: Plan, experiment: Experiment, results: list[Result]) -> dict[str, Any]:

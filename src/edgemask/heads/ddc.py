@@ -104,8 +104,8 @@ class DynamicDropConnectLinear(SeededHead, nn.Linear):
             gradient = gradient.clone()
             dist.all_reduce(gradient)
         chance = self.drop_probability(gradient)
-        uniform = counter_uniform(key, gradient.numel(), device=gradient.device)
-        kept = (uniform.view_as(gradient) > chance).to(gradient.dtype)
+        uniform = counter_uniform(key, *gradient.shape, device=gradient.device)
+        kept = (uniform > chance).to(gradient.dtype)
         usable = gradient.any() & gradient.std().isfinite()
         return (kept / (kept.mean() + 1e-9)).where(usable, 1.0)
 

@@ -81,8 +81,8 @@ class DropConnectLinear(SeededHead, nn.Linear):
     def draw_mask(self, samples: Tensor, squares: Tensor) -> Tensor:
         key = self.next_key()
         self.steps.add_(1)
-        uniform = counter_uniform(key, self.weight.numel(), device=self.weight.device)
-        kept = (uniform > self.p).to(self.weight.dtype).view_as(self.weight)
+        uniform = counter_uniform(key, *self.weight.shape, device=self.weight.device)
+        kept = (uniform > self.p).to(self.weight.dtype)
         return kept / (1.0 - self.p) if self.scaling == "inverted" else kept
 
     def forward(self, input: Tensor) -> Tensor:
@@ -103,10 +103,9 @@ class DropConnectLinear(SeededHead, nn.Linear):
         return self._log_mean_softmax(mean, variance.sqrt())
 
     def _log_mean_softmax(self, mean: Tensor, deviation: Tensor) -> Tensor:
-        count = self.samples * mean.numel()
         key = step_key(self.seed, torch.full_like(self.steps, -1))
-        uniform = counter_uniform(key, count, device=mean.device).to(mean.dtype)
-        normal = torch.special.ndtri(uniform).view(self.samples, *mean.shape)
+        uniform = counter_uniform(key, self.samples, mean.numel(), device=mean.device)
+        normal = torch.special.ndtri(uniform.to(mean.dtype)).view(self.samples, *mean.shape)
         draws = torch.log_softmax(mean + deviation * normal, dim=-1)
         return torch.logsumexp(draws, dim=0) - math.log(self.samples)
 

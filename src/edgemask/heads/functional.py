@@ -126,8 +126,6 @@ def edge_mask(
         shape = scores.shape if rule.numbers == 1 else (rule.numbers, *scores.shape)
         uniform = torch.rand(shape, dtype=scores.dtype, device=scores.device)
         uniform = uniform.clamp_min_(torch.finfo(scores.dtype).tiny)
-    else:
-        uniform = uniform.clone()
     return rule.draw(scores, rho, uniform, torch.empty_like(scores))
 
 

@@ -44,7 +44,7 @@ class Policy(ABC):
             scores: Smoothed scores in [0, 1].
             rho: The retention threshold.
             uniform: Numbers in (0, 1) of the scores' shape, or ``(numbers, *shape)`` where an edge
-                needs several; may be overwritten.
+                needs several.
             out: Where to, in the scores' shape. A comparison that writes floating-point numbers
                 is several times faster than one that writes booleans.
         """
@@ -60,7 +60,7 @@ class Bernoulli(Policy):
 
     def draw(self, scores: Tensor, rho: float, uniform: Tensor, out: Tensor) -> Tensor:
         # u <= s or rho <= s, in one comparison
-        return torch.le(uniform.clamp_max_(rho), scores, out=out)
+        return torch.clamp_max(uniform, rho, out=out).le_(scores)
 
 
 @dataclass(frozen=True)

@@ -4,28 +4,33 @@ A mask must be the same on every rank, on CPU and GPU, in eager and compiled mod
 must not move the random state of the program, so that a run with a masking head sees the data in
 the same order as one without. A hash of a counter gives all of that; a generator with a hidden
 state gives none of it.
+
+The hash is of a place on one long line of numbers. A step lays its rows of edges onto that line,
+from a start and at a distance that are its own, both mixed from seed and step; a large head is laid
+in tiles, each with a start and a distance. A CPU, which is slow at hashing, keeps the line in
+memory, and what a step draws is then a view of it that costs nothing at all.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from edgemask.heads.distributed import is_distributed
-from edgemask.heads.workspace import Scratch, in_eager_mode_on_cpu
+from edgemask.heads.workspace import in_eager_mode_on_cpu
 
 __all__ = ["StepKey", "counter_uniform", "fresh_seed", "step_key"]
 
-StepKey = tuple[int, int] | tuple[Tensor, Tensor]
-"""Which numbers a step draws: an odd multiplier and an offset, 32 bits each."""
+StepKey = int | Tensor
+"""Which numbers a step draws: 64 bits."""
 
 Word = TypeVar("Word", int, Tensor)
 
+_STARTS = 1 << 20  # places where a tile may begin
+_TILE = 1 << 18  # edges, or one row if that is longer
 _BITS64 = (1 << 64) - 1
-_RESOLUTION = 2.0**-16
 _CPU = torch.device("cpu")
 
 
@@ -37,93 +42,100 @@ def _signed(value: int, bits: int) -> int:
 
 _WEYL = _signed(0x9E3779B97F4A7C15, 64)
 _MIX = (_signed(0xBF58476D1CE4E5B9, 64), _signed(0x94D049BB133111EB, 64))
-_ROUNDS = ((15, _signed(0x7FEB352D, 32)), (15, _signed(0x846CA68B, 32)))
+_ROUNDS = ((16, _signed(0x7FEB352D, 32)), (15, _signed(0x846CA68B, 32)))
 
 
 def step_key(seed: Tensor, step: Tensor) -> StepKey:
-    """Mix a head's seed and its step count into the key of that step's numbers (splitmix64).
+    """Mix a head's seed and its step count into the key of that step's numbers.
 
     On a CPU the mixing is done on Python's integers, which is faster than on tensors of one
     element; elsewhere on tensors, so that the device need not be waited for. Same numbers.
     """
     if in_eager_mode_on_cpu(seed):
-        number = _mix(int(seed.item()), int(step.item()), _BITS64)
-        return _signed(number | 1, 32), _signed(number >> 32, 32)
-    mixed = _mix(seed, step, -1)
-    return (mixed | 1).to(torch.int32), (mixed >> 32).to(torch.int32)
+        return _mix(int(seed.item()), int(step.item()), _BITS64)
+    return _mix(seed, step, -1)
 
 
 def _mix(seed: Word, step: Word, bits: int) -> Word:
+    """Mix two numbers into 64 bits (splitmix64); the high ones are the better ones."""
     z = (seed + step * _WEYL) & bits
     z = ((z ^ ((z >> 30) & ((1 << 34) - 1))) * _MIX[0]) & bits
     return ((z ^ ((z >> 27) & ((1 << 37) - 1))) * _MIX[1]) & bits
 
 
-class _Constants(NamedTuple):
-    """Tensors that are never written to; an operation takes them faster than Python numbers."""
-
-    counter: Tensor
-    rounds: tuple[tuple[Tensor, Tensor], ...]
-    middle: Tensor
-
-
-def _constants(hashes: int, device: torch.device) -> _Constants:
-    def number(value: int) -> Tensor:
-        return torch.full((), value, dtype=torch.int32, device=device)
-
-    return _Constants(
-        counter=torch.arange(hashes, dtype=torch.int32, device=device),
-        rounds=tuple((number(shift), number(odd)) for shift, odd in _ROUNDS),
-        middle=torch.full((), 0.5 + _RESOLUTION / 2, device=device),
-    )
-
-
-_kept_constants = lru_cache(maxsize=8)(_constants)
-
-
 def counter_uniform(
-    key: StepKey,
-    count: int,
-    *,
-    start: int = 0,
-    device: torch.device = _CPU,
-    scratch: Scratch | None = None,
+    key: StepKey, rows: int, columns: int, *, first: int = 0, device: torch.device = _CPU
 ) -> Tensor:
-    """Draw the numbers ``start .. start + count - 1`` of a step, uniform in (0, 1), float32.
+    """Return the numbers of some rows of edges in a step, uniform in (0, 1), float32.
 
-    Two 16-bit numbers come out of each hash of a 32-bit counter, in the middle of their cells: the
-    smallest is 2^-17 and the largest 1 - 2^-17, so that ``u <= 0`` never holds.
+    They are odd multiples of 2^-24, so that ``u <= 0`` never holds.
 
     Args:
         key: What :func:`step_key` gave.
-        count: How many numbers.
-        start: The first one's position.
+        rows: How many rows.
+        columns: How many edges a row has.
+        first: The first row's index.
         device: Where to.
-        scratch: Memory to work and answer in, for speed on the CPU.
+
+    Returns:
+        To be read only: it may be a view of what other steps use, too.
+
+    Shape:
+        ``(rows, columns)``
 
     Example:
         >>> key = step_key(torch.tensor(1), torch.tensor(0))
-        >>> bool((counter_uniform(key, 4, start=3) == counter_uniform(key, 7)[3:]).all())
+        >>> bool((counter_uniform(key, 2, 5, first=3) == counter_uniform(key, 5, 5)[3:]).all())
         True
     """
-    multiplier, offset = key
-    skip = start % 2
-    hashes = (skip + count + 1) // 2
-    constants = (_constants if torch.compiler.is_compiling() else _kept_constants)(hashes, device)
-    first = multiplier * (start // 2) + offset
-    start_of_hash = _signed(first, 32) if isinstance(first, int) else first
-    take = None if scratch is None else scratch.take
-    memory = None if take is None else take("hash", hashes, torch.int32)
-    x = torch.mul(constants.counter, multiplier, out=memory).add_(start_of_hash)
-    # Shifts repeat the sign; the top bit that this costs is made up for by the multiplications.
-    shifted = torch.empty_like(x) if take is None else take("shifted", hashes, torch.int32)
-    for shift, odd in constants.rounds:
-        x.bitwise_xor_(torch.bitwise_right_shift(x, shift, out=shifted)).mul_(odd)
-    lanes = x.view(torch.int16)
-    if lanes.numel() != count:
-        lanes = lanes[skip : skip + count]
-    u = lanes.float() if take is None else take("uniform", count, torch.float32).copy_(lanes)
-    return torch.add(constants.middle, u, alpha=_RESOLUTION, out=u)
+    if rows == 0 or columns == 0:
+        return torch.empty(rows, columns, device=device)
+    height = max(1, _TILE // columns)
+    if isinstance(key, Tensor):
+        row = torch.arange(first, first + rows, device=device)
+        tile = row // height
+        start, distance = _layout(_mix(key, tile, -1), columns)
+        places = (start + distance * (row - tile * height)).to(torch.int32)
+        return _hash(places.unsqueeze(1) + torch.arange(columns, dtype=torch.int32, device=device))
+    line = _Line.of_length(_STARTS + 2 * max(_TILE, columns))
+    tiles = []
+    top, stop = first, first + rows
+    while top < stop:
+        tile = top // height
+        bottom = min(stop, (tile + 1) * height)
+        start, distance = _layout(_mix(key, tile, _BITS64), columns)
+        start += distance * (top - tile * height)
+        tiles.append(line.as_strided((bottom - top, columns), (distance, 1), start))
+        top = bottom
+    uniform = tiles[0] if len(tiles) == 1 else torch.cat(tiles)
+    return uniform.to(device)
+
+
+def _layout(bits: Word, columns: int) -> tuple[Word, Word]:
+    """Return where on the line a tile starts and by how much its rows lie apart."""
+    return (bits >> 44) & (_STARTS - 1), columns + ((bits >> 12) & ((1 << 31) - 1)) % columns
+
+
+def _hash(places: Tensor) -> Tensor:
+    """Return the numbers at some places of the line."""
+    x = places
+    for shift, odd in _ROUNDS:
+        x = (x ^ ((x >> shift) & ((1 << (32 - shift)) - 1))) * odd
+    x = x ^ ((x >> 16) & 0xFFFF)
+    return (((x >> 9) & 0x7FFFFF).float() + 0.5) * 2.0**-23
+
+
+class _Line:
+    """The beginning of the line of numbers, for a CPU."""
+
+    numbers = torch.empty(0)
+
+    @classmethod
+    def of_length(cls, length: int) -> Tensor:
+        """Return it, at least so many numbers of it."""
+        if len(cls.numbers) < length:
+            cls.numbers = _hash(torch.arange(length, dtype=torch.int32))
+        return cls.numbers
 
 
 def fresh_seed(weight: Tensor) -> int:

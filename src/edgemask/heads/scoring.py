@@ -97,9 +97,8 @@ def _score_and_draw_at_once(
         scores.fill_(1.0)
     if not rule.policy.edgewise:
         return _draw(scores, key, rule)
-    uniform = counter_uniform(key, scores.numel(), scratch=workspace.scratch)
-    out = workspace.take(scores)
-    return rule.policy.draw(scores, rule.rho, uniform.view(scores.shape), out=out)
+    uniform = counter_uniform(key, *scores.shape)
+    return rule.policy.draw(scores, rule.rho, uniform, out=workspace.take(scores))
 
 
 def _score_and_draw_in_blocks(
@@ -109,8 +108,8 @@ def _score_and_draw_in_blocks(
     rows, columns = scores.shape
     height = max(1, _BLOCK * torch.get_num_threads() // columns)
     mask = workspace.take(scores)
-    scratch = workspace.scratch
-    memory = scratch.take("new", min(height, rows) * columns, scores.dtype).view(-1, columns)
+    memory = workspace.scratch.take("new", min(height, rows) * columns, scores.dtype)
+    memory = memory.view(-1, columns)
     parts = [slice(top, min(top + height, rows)) for top in range(0, rows, height)]
     news = [memory[: part.stop - part.start] for part in parts]
     blocks = list(zip(parts, scores.split(height), mask.split(height), news, strict=True))
@@ -135,9 +134,8 @@ def _score_and_draw_in_blocks(
                 new.fill_(1.0)
             smooth.lerp_(new, 1.0 if first else 1.0 - rule.beta)
         if rule.policy.edgewise:
-            start = part.start * columns
-            uniform = counter_uniform(key, smooth.numel(), start=start, scratch=scratch)
-            rule.policy.draw(smooth, rule.rho, uniform.view(smooth.shape), out=kept)
+            uniform = counter_uniform(key, len(smooth), columns, first=part.start)
+            rule.policy.draw(smooth, rule.rho, uniform, out=kept)
     if not rule.policy.edgewise:
         mask.copy_(_draw(scores, key, rule))
     return mask
@@ -164,7 +162,8 @@ def _smooth(raw: Tensor, scores: Tensor, steps: Tensor, beta: float) -> None:
 
 def _draw(scores: Tensor, key: StepKey, rule: Rule) -> Tensor:
     numbers = rule.policy.numbers
-    shape = scores.shape if numbers == 1 else (numbers, *scores.shape)
-    uniform = counter_uniform(key, numbers * scores.numel(), device=scores.device)
-    out = torch.empty_like(scores)
-    return rule.policy.draw(scores, rule.rho, uniform.to(scores.dtype).view(shape), out=out)
+    rows, columns = scores.shape
+    uniform = counter_uniform(key, numbers * rows, columns, device=scores.device).to(scores.dtype)
+    if numbers > 1:
+        uniform = uniform.view(numbers, rows, columns)
+    return rule.policy.draw(scores, rule.rho, uniform, out=torch.empty_like(scores))

@@ -107,8 +107,7 @@ def uniform_of_next_step(head: torch.nn.Module) -> Tensor:
     """The numbers that decide the coming step's mask."""
     from edgemask.heads.random import counter_uniform, step_key
 
-    shape = head.scores.shape
-    return counter_uniform(step_key(head.seed, head.steps), shape.numel()).view(shape)
+    return counter_uniform(step_key(head.seed, head.steps), *head.scores.shape)
 
 
 class LargestTensor(TorchDispatchMode):

@@ -32,9 +32,9 @@ def frequencies(scores: torch.Tensor, policy: str, draws: int, rho: float = 0.5)
     count = torch.zeros_like(scores)
     for step in range(draws):
         key = step_key(torch.tensor(11), torch.tensor(step))
-        uniform = counter_uniform(key, rule.numbers * scores.numel())
+        uniform = counter_uniform(key, rule.numbers * scores.shape[0], scores.shape[1])
         shape = scores.shape if rule.numbers == 1 else (rule.numbers, *scores.shape)
-        count += edge_mask(scores, rho, policy, uniform=uniform.view(shape))
+        count += edge_mask(scores, rho, policy, uniform=uniform.reshape(shape))
     return count / draws
 
 

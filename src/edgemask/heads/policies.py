@@ -60,7 +60,7 @@ class Bernoulli(Policy):
 
     def draw(self, scores: Tensor, rho: float, uniform: Tensor, out: Tensor) -> Tensor:
         # u <= s or rho <= s, in one comparison
-        return torch.clamp_max(uniform, rho, out=out).le_(scores)
+        return torch.clamp_max(uniform.to(out.dtype), rho, out=out).le_(scores)
 
 
 @dataclass(frozen=True)

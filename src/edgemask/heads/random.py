@@ -13,6 +13,7 @@ memory, and what a step draws is then a view of it that costs nothing at all.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TypeVar
 
 import torch
@@ -40,27 +41,21 @@ def _signed(value: int, bits: int) -> int:
     return value - (1 << bits) if value >> (bits - 1) else value
 
 
-_WEYL = _signed(0x9E3779B97F4A7C15, 64)
+_WEYL = _signed(0x9E3779B97F4A7C15, 64)  # from step to step
+_TILES = _signed(0xD1342543DE82EF95, 64)  # from tile to tile
 _MIX = (_signed(0xBF58476D1CE4E5B9, 64), _signed(0x94D049BB133111EB, 64))
 _ROUNDS = ((16, _signed(0x7FEB352D, 32)), (15, _signed(0x846CA68B, 32)))
 
 
 def step_key(seed: Tensor, step: Tensor) -> StepKey:
-    """Mix a head's seed and its step count into the key of that step's numbers.
+    """Join a head's seed and its step count to the key of that step's numbers.
 
-    On a CPU the mixing is done on Python's integers, which is faster than on tensors of one
-    element; elsewhere on tensors, so that the device need not be waited for. Same numbers.
+    On a CPU the key is one of Python's integers, which are faster than tensors of one element;
+    elsewhere a tensor, so that the device need not be waited for. Same numbers.
     """
     if in_eager_mode_on_cpu(seed):
-        return _mix(int(seed.item()), int(step.item()), _BITS64)
-    return _mix(seed, step, -1)
-
-
-def _mix(seed: Word, step: Word, bits: int) -> Word:
-    """Mix two numbers into 64 bits (splitmix64); the high ones are the better ones."""
-    z = (seed + step * _WEYL) & bits
-    z = ((z ^ ((z >> 30) & ((1 << 34) - 1))) * _MIX[0]) & bits
-    return ((z ^ ((z >> 27) & ((1 << 37) - 1))) * _MIX[1]) & bits
+        return int(seed.item()) + int(step.item()) * _WEYL
+    return seed + step * _WEYL
 
 
 def counter_uniform(
@@ -75,7 +70,7 @@ def counter_uniform(
         rows: How many rows.
         columns: How many edges a row has.
         first: The first row's index.
-        device: Where to.
+        device: Where to; the key's.
 
     Returns:
         To be read only: it may be a view of what other steps use, too.
@@ -91,29 +86,35 @@ def counter_uniform(
     if rows == 0 or columns == 0:
         return torch.empty(rows, columns, device=device)
     height = max(1, _TILE // columns)
-    if isinstance(key, Tensor):
-        row = torch.arange(first, first + rows, device=device)
-        tile = row // height
-        start, distance = _layout(_mix(key, tile, -1), columns)
-        places = (start + distance * (row - tile * height)).to(torch.int32)
-        return _hash(places.unsqueeze(1) + torch.arange(columns, dtype=torch.int32, device=device))
-    line = _Line.of_length(_STARTS + 2 * max(_TILE, columns))
+    if isinstance(key, int):
+        return _look_up(key, rows, columns, first, height)
+    row = torch.arange(first, first + rows, device=device)
+    tile = row // height
+    start, distance = _layout(key + tile * _TILES, columns, -1)
+    places = (start + distance * (row - tile * height)).to(torch.int32)
+    return _hash(places.unsqueeze(1) + torch.arange(columns, dtype=torch.int32, device=device))
+
+
+def _look_up(key: int, rows: int, columns: int, first: int, height: int) -> Tensor:
+    """Return views of the line, one a tile."""
+    line = _line(_STARTS + 2 * max(_TILE, columns))
     tiles = []
-    top, stop = first, first + rows
-    while top < stop:
-        tile = top // height
-        bottom = min(stop, (tile + 1) * height)
-        start, distance = _layout(_mix(key, tile, _BITS64), columns)
-        start += distance * (top - tile * height)
-        tiles.append(line.as_strided((bottom - top, columns), (distance, 1), start))
-        top = bottom
-    uniform = tiles[0] if len(tiles) == 1 else torch.cat(tiles)
-    return uniform.to(device)
+    stop = first + rows
+    while first < stop:
+        tile, row = divmod(first, height)
+        rows = min(stop - first, height - row)
+        start, distance = _layout(key + tile * _TILES, columns, _BITS64)
+        tiles.append(line.as_strided((rows, columns), (distance, 1), start + distance * row))
+        first += rows
+    return tiles[0] if len(tiles) == 1 else torch.cat(tiles)
 
 
-def _layout(bits: Word, columns: int) -> tuple[Word, Word]:
-    """Return where on the line a tile starts and by how much its rows lie apart."""
-    return (bits >> 44) & (_STARTS - 1), columns + ((bits >> 12) & ((1 << 31) - 1)) % columns
+def _layout(key: Word, columns: int, bits: int) -> tuple[Word, Word]:
+    """Return where on the line a tile starts and by how much its rows lie apart (splitmix64)."""
+    z = key & bits
+    z = ((z ^ ((z >> 30) & ((1 << 34) - 1))) * _MIX[0]) & bits
+    z = ((z ^ ((z >> 27) & ((1 << 37) - 1))) * _MIX[1]) & bits
+    return (z >> 44) & (_STARTS - 1), columns + ((z >> 12) & ((1 << 31) - 1)) % columns
 
 
 def _hash(places: Tensor) -> Tensor:
@@ -125,17 +126,10 @@ def _hash(places: Tensor) -> Tensor:
     return (((x >> 9) & 0x7FFFFF).float() + 0.5) * 2.0**-23
 
 
-class _Line:
-    """The beginning of the line of numbers, for a CPU."""
-
-    numbers = torch.empty(0)
-
-    @classmethod
-    def of_length(cls, length: int) -> Tensor:
-        """Return it, at least so many numbers of it."""
-        if len(cls.numbers) < length:
-            cls.numbers = _hash(torch.arange(length, dtype=torch.int32))
-        return cls.numbers
+@lru_cache(maxsize=2)
+def _line(length: int) -> Tensor:
+    """Return the beginning of the line of numbers, for a CPU."""
+    return _hash(torch.arange(length, dtype=torch.int32, device=_CPU))
 
 
 def fresh_seed(weight: Tensor) -> int:

@@ -22,25 +22,30 @@ from edgemask.heads.policies import Policy
 from edgemask.heads.random import StepKey, counter_uniform
 from edgemask.heads.workspace import Workspace, in_eager_mode_on_cpu
 
-__all__ = ["RawScores", "Rule", "score_and_draw"]
+__all__ = ["RawScores", "Rule", "rows_of", "score_and_draw"]
 
 _BLOCK = 1 << 16  # edges a thread; the few blocks in use at a time fit into its cache
 # Scores that fade towards 0 without end become denormal numbers, which are slow to compute with.
 # This is far below the smallest random number: it keeps no edge.
 _FLOOR = 1e-12
-_ALL = slice(None)
 
 
 class RawScores(NamedTuple):
     """The raw scores of a batch: magnitudes times a factor that does not differ between rows.
 
     Attributes:
-        magnitudes: ``(rows, out) -> out``: writes the magnitudes of some rows of edges.
+        magnitudes: ``(rows, out) -> out``: writes the magnitudes of some rows of edges, or of all
+            for None.
         factor: Not negative, of shape ``()`` or ``(d,)``.
     """
 
-    magnitudes: Callable[[slice, Tensor], Tensor]
+    magnitudes: Callable[[slice | None, Tensor], Tensor]
     factor: Tensor
+
+
+def rows_of(matrix: Tensor, rows: slice | None) -> Tensor:
+    """Return some rows, or the matrix itself for None, which is faster than a slice of all."""
+    return matrix if rows is None else matrix[rows]
 
 
 class Rule(NamedTuple):
@@ -70,7 +75,7 @@ def score_and_draw(
     if scores.numel() == 0:
         return torch.zeros_like(scores)
     if not in_eager_mode_on_cpu(scores):
-        whole = raw.magnitudes(_ALL, torch.empty_like(scores)).mul_(raw.factor)
+        whole = raw.magnitudes(None, torch.empty_like(scores)).mul_(raw.factor)
         _smooth(whole, scores, steps, rule.beta)
         return _draw(scores, key, rule)
     small = scores.numel() <= _BLOCK * torch.get_num_threads()
@@ -82,8 +87,9 @@ def _score_and_draw_at_once(
     raw: RawScores, scores: Tensor, steps: Tensor, key: StepKey, rule: Rule, workspace: Workspace
 ) -> Tensor:
     """Work on all edges together, in as few operations as can be: a small head's time is calls."""
-    new = workspace.scratch.take("new", scores.numel(), scores.dtype).view(scores.shape)
-    bounds = torch.aminmax(raw.magnitudes(_ALL, new).mul_(raw.factor))
+    mask = workspace.take(scores)
+    new = raw.magnitudes(None, mask).mul_(raw.factor)  # in the mask's memory, which is free so far
+    bounds = torch.aminmax(new)
     low, high = bounds.min.item(), bounds.max.item()
     first = steps.item() == 0
     if math.isfinite(high - low):
@@ -97,8 +103,7 @@ def _score_and_draw_at_once(
         scores.fill_(1.0)
     if not rule.policy.edgewise:
         return _draw(scores, key, rule)
-    uniform = counter_uniform(key, *scores.shape)
-    return rule.policy.draw(scores, rule.rho, uniform, out=workspace.take(scores))
+    return rule.policy.draw(scores, rule.rho, counter_uniform(key, *scores.shape), out=mask)
 
 
 def _score_and_draw_in_blocks(
@@ -108,15 +113,12 @@ def _score_and_draw_in_blocks(
     rows, columns = scores.shape
     height = max(1, _BLOCK * torch.get_num_threads() // columns)
     mask = workspace.take(scores)
-    memory = workspace.scratch.take("new", min(height, rows) * columns, scores.dtype)
-    memory = memory.view(-1, columns)
     parts = [slice(top, min(top + height, rows)) for top in range(0, rows, height)]
-    news = [memory[: part.stop - part.start] for part in parts]
-    blocks = list(zip(parts, scores.split(height), mask.split(height), news, strict=True))
+    blocks = list(zip(parts, scores.split(height), mask.split(height), strict=True))
 
     # A product is largest where its magnitude is, column by column, so that the extremes of the
     # magnitudes are enough; and scaling the factor instead of the products saves a pass.
-    least, most = _extremes(raw.magnitudes(part, new) for part, _, _, new in blocks)
+    least, most = _extremes(raw.magnitudes(part, mask[: len(smooth)]) for part, smooth, _ in blocks)
     low, high = (least * raw.factor).min().item(), (most * raw.factor).max().item()
     usable = math.isfinite(high - low)
     first = steps.item() == 0
@@ -126,13 +128,13 @@ def _score_and_draw_in_blocks(
     factor = raw.factor * (1.0 / (high - low + EPS))
     shift = (least * factor).min() - _FLOOR
 
-    for part, smooth, kept, new in blocks:
+    for part, smooth, kept in blocks:
         if usable:
             if high > low:
-                raw.magnitudes(part, new).mul_(factor).sub_(shift)
+                raw.magnitudes(part, kept).mul_(factor).sub_(shift)
             else:
-                new.fill_(1.0)
-            smooth.lerp_(new, 1.0 if first else 1.0 - rule.beta)
+                kept.fill_(1.0)
+            smooth.lerp_(kept, 1.0 if first else 1.0 - rule.beta)
         if rule.policy.edgewise:
             uniform = counter_uniform(key, len(smooth), columns, first=part.start)
             rule.policy.draw(smooth, rule.rho, uniform, out=kept)

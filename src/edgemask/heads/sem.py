@@ -16,7 +16,7 @@ from edgemask.heads.distributed import mean_over_ranks
 from edgemask.heads.functional import masked_linear
 from edgemask.heads.masked import masked_linear_in
 from edgemask.heads.policies import Policy, parse_policy
-from edgemask.heads.scoring import RawScores, Rule, score_and_draw
+from edgemask.heads.scoring import RawScores, Rule, rows_of, score_and_draw
 from edgemask.heads.state import SeededHead, to_linear
 from edgemask.heads.workspace import Workspace
 
@@ -108,10 +108,6 @@ class EdgeScoring(SeededHead):
             return mask
         chance = self.keep_probability()
         return mask / chance.clamp_min(1.0 / self._scaling_bound).where(mask > 0, 1.0)
-
-    def mask_for(self, input: Tensor) -> Tensor | None:
-        # rho = 0 keeps every edge for certain: a plain layer, to the last bit.
-        return super().mask_for(input) if self.rho > 0.0 else None
 
     @torch.no_grad()
     def keep_probability(self) -> Tensor:
@@ -230,19 +226,16 @@ class SEMLinear(EdgeScoring, nn.Linear):
 
         if factor.dim() == 2:  # differs between rows, too
             return RawScores(
-                lambda rows, out: rule.score(weight[rows], factor[rows], out), factor.new_ones(())
+                lambda rows, out: rule.score(rows_of(weight, rows), rows_of(factor, rows), out),
+                factor.new_ones(()),
             )
-        return RawScores(
-            lambda rows, out: rule.magnitudes(
-                weight if out.shape == weight.shape else weight[rows], out
-            ),
-            factor,
-        )
+        return RawScores(lambda rows, out: rule.magnitudes(rows_of(weight, rows), out), factor)
 
     def forward(self, input: Tensor) -> Tensor:
         """Apply the layer; in training, through the edges that this step keeps."""
         check_features(self, input)
-        mask = self.mask_for(input) if self.training else None
+        # rho = 0 keeps every edge for certain: a plain layer, to the last bit
+        mask = self.mask_for(input) if self.training and self.rho > 0.0 else None
         if mask is not None:
             return masked_linear_in(self._kept_space, input, self.weight, mask, self.bias)
         if self._inference == "dense" or self.rho == 0.0:

@@ -10,7 +10,7 @@ from edgemask.heads.checks import check_features
 from edgemask.heads.distributed import mean_over_ranks
 from edgemask.heads.kan import KANLinear
 from edgemask.heads.policies import Policy
-from edgemask.heads.scoring import RawScores
+from edgemask.heads.scoring import RawScores, rows_of
 from edgemask.heads.sem import EdgeScoring
 
 __all__ = ["SKANLinear", "basis_gram", "function_moments"]
@@ -157,14 +157,14 @@ class SKANLinear(EdgeScoring, KANLinear):
         if self.criterion == "rms":
             raw.sqrt_()
 
-        return RawScores(lambda rows, out: out.copy_(raw[rows]), raw.new_ones(()))
+        return RawScores(lambda rows, out: out.copy_(rows_of(raw, rows)), raw.new_ones(()))
 
     def forward(self, input: Tensor) -> Tensor:
         """Apply the layer; in training, through the edges that this step keeps."""
         check_features(self, input)
         samples = input.reshape(-1, self.in_features)
         base, splines = self.basis(samples)
-        if self.is_step():
+        if self.rho > 0.0 and self.is_step():
             self._functions = (base.detach(), splines.detach())
             try:
                 mask = self.mask_for(samples)

@@ -27,8 +27,6 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from edgemask.heads.workspace import Scratch, in_eager_mode_on_cpu
-
 __all__ = ["StepState", "StepwiseHead", "one_step", "predicting"]
 
 
@@ -43,10 +41,9 @@ class StepState:
         blocks: How many :func:`one_step` blocks are open around the head.
         drawn: Whether the mask belongs to the open block.
         predicting: How many :func:`predicting` blocks are open around it.
-        scratch: Memory for what is computed on the way.
     """
 
-    __slots__ = ("blocks", "drawn", "mask", "missed", "predicting", "returned", "scratch", "seen")
+    __slots__ = ("blocks", "drawn", "mask", "missed", "predicting", "returned", "seen")
 
     def __init__(self) -> None:
         self.mask: Tensor | None = None
@@ -56,7 +53,6 @@ class StepState:
         self.blocks = 0
         self.drawn = False
         self.predicting = 0
-        self.scratch = Scratch()
 
     def __deepcopy__(self, memo: dict[int, object]) -> StepState:
         return StepState()
@@ -104,7 +100,7 @@ class StepwiseHead(nn.Module):
         again = state.blocks > 0 and state.drawn
         with torch.no_grad():
             samples = _as_samples(input)
-            squares = _sum_of_squares(samples, state.scratch)
+            squares = samples.square().sum(dim=0)
             if _inside_backward():
                 return self._mask_of_repeated_pass(squares, again)
             if again:
@@ -151,13 +147,6 @@ def _as_samples(input: Tensor) -> Tensor:
     """Flatten the leading dimensions, and leave half precision: statistics need the range."""
     samples = input.detach().reshape(-1, input.shape[-1])
     return samples.float() if samples.dtype in (torch.float16, torch.bfloat16) else samples
-
-
-def _sum_of_squares(samples: Tensor, scratch: Scratch) -> Tensor:
-    if not in_eager_mode_on_cpu(samples):
-        return samples.square().sum(dim=0)
-    memory = scratch.take("squares", samples.numel(), samples.dtype).view(samples.shape)
-    return torch.mul(samples, samples, out=memory).sum(dim=0)
 
 
 def _inference_mode() -> bool:

@@ -1,9 +1,8 @@
 """Memory that is used again from step to step.
 
-A fresh matrix costs more in page faults than what is computed into it. What is needed within a
-step only (:class:`Scratch`) is simply overwritten by the next one. A mask must outlive its step for
-as long as a graph or a person holds it: it is handed out as an alias of the memory, and the memory
-is free when the alias is gone (:class:`Workspace`).
+A fresh matrix costs more in page faults than what is computed into it. But a mask must outlive its
+step for as long as a graph or a person holds it: it is handed out as an alias of the memory, and
+the memory is free when the alias is gone.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import weakref
 import torch
 from torch import Tensor
 
-__all__ = ["Scratch", "Workspace", "in_eager_mode_on_cpu"]
+__all__ = ["Workspace", "in_eager_mode_on_cpu"]
 
 
 def in_eager_mode_on_cpu(tensor: Tensor) -> bool:
@@ -21,35 +20,10 @@ def in_eager_mode_on_cpu(tensor: Tensor) -> bool:
     return tensor.device.type == "cpu" and not torch.compiler.is_compiling()
 
 
-class Scratch:
-    """Memory for what does not outlive a step, by name."""
-
-    def __init__(self) -> None:
-        self._memory: dict[str, Tensor] = {}
-
-    def take(self, name: str, count: int, dtype: torch.dtype) -> Tensor:
-        """Return ``count`` uninitialised numbers on the CPU; the same ones for the same name."""
-        memory = self._memory.get(name)
-        if memory is None or len(memory) < count or memory.dtype != dtype:
-            memory = self._memory[name] = torch.empty(count, dtype=dtype)
-        return memory if len(memory) == count else memory[:count]
-
-    def __deepcopy__(self, memo: dict[int, object]) -> Scratch:
-        return Scratch()
-
-    def __reduce__(self) -> tuple[type[Scratch], tuple[()]]:
-        return Scratch, ()
-
-
 class Workspace:
-    """One tensor's worth of memory, lent to one user at a time.
-
-    Attributes:
-        scratch: Memory for what is computed on the way.
-    """
+    """One tensor's worth of memory, lent to one user at a time."""
 
     def __init__(self) -> None:
-        self.scratch = Scratch()
         self._memory: Tensor | None = None
         self._lent: weakref.ref[Tensor] | None = None
 

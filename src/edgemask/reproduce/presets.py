@@ -91,7 +91,7 @@ _LAPTOP: dict[str, dict[str, Any]] = {
     "cifar100": {
         "data": {"limit": 10000, "views": "cifar100/flip"},
         "model": {"name": "cnn8", "width": 0.25},
-        "optim": {"lr": 0.01},
+        "optim": {"lr": 0.05},
         "train": {"epochs": 30, "record_every": 3},
         "eval": {"every": 3},
     },

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import statistics
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -39,9 +40,8 @@ WAYS: dict[str, dict[str, Any]] = {
 class Stopwatch(Observer):
     """Takes the time of all epochs but the last one, which is always looked at."""
 
-    def __init__(self) -> None:
+    def on_start(self, info: Any) -> None:
         self.start = clock()
-        self.seconds = 0.0
 
     def on_epoch(self, metrics: Any) -> None:
         if metrics["epoch"] == EPOCHS - 1:
@@ -77,10 +77,10 @@ def main() -> None:
         options.threads,
     )
     seconds_of({}, options, spec, objects)
-    rounds = [
-        {name: seconds_of(way, options, spec, objects) for name, way in WAYS.items()}
-        for _ in range(options.rounds)
-    ]
+    rounds = []
+    for number in range(options.rounds):
+        print(f"  round {number + 1} of {options.rounds}", file=sys.stderr)
+        rounds.append({name: seconds_of(way, options, spec, objects) for name, way in WAYS.items()})
     added = {
         name: statistics.median(100 * (r[name] / r[UNWATCHED] - 1) for r in rounds)
         for name in WAYS

@@ -104,7 +104,8 @@ class DropConnectLinear(SeededHead, nn.Linear):
 
     def _log_mean_softmax(self, mean: Tensor, deviation: Tensor) -> Tensor:
         key = step_key(self.seed, torch.full_like(self.steps, -1))
-        uniform = counter_uniform(key, self.samples, mean.numel(), device=mean.device)
+        rows = self.samples * mean.shape[:-1].numel()
+        uniform = counter_uniform(key, rows, self.out_features, device=mean.device)
         normal = torch.special.ndtri(uniform.to(mean.dtype)).view(self.samples, *mean.shape)
         draws = torch.log_softmax(mean + deviation * normal, dim=-1)
         return torch.logsumexp(draws, dim=0) - math.log(self.samples)

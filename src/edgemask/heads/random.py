@@ -13,7 +13,7 @@ memory, and what a step draws is then a view of it that costs nothing at all.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 from typing import TypeVar
 
 import torch
@@ -97,7 +97,8 @@ def counter_uniform(
 
 def _look_up(key: int, rows: int, columns: int, first: int, height: int) -> Tensor:
     """Return views of the line, one a tile."""
-    line = _line(_STARTS + 2 * max(_TILE, columns))
+    longest = _TILE if columns <= _TILE else 1 << (columns - 1).bit_length()
+    line = _line(_STARTS + 2 * longest)
     tiles = []
     stop = first + rows
     while first < stop:
@@ -126,7 +127,7 @@ def _hash(places: Tensor) -> Tensor:
     return (((x >> 9) & 0x7FFFFF).float() + 0.5) * 2.0**-23
 
 
-@lru_cache(maxsize=2)
+@cache
 def _line(length: int) -> Tensor:
     """Return the beginning of the line of numbers, for a CPU."""
     return _hash(torch.arange(length, dtype=torch.int32, device=_CPU))

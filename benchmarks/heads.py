@@ -10,7 +10,9 @@ which leaves nothing to hide behind.
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -20,7 +22,8 @@ import edgemask as em
 from _measure import announce, arguments, peak_memory, ratios, table, verdict
 from edgemask.heads.random import counter_uniform, step_key
 
-SHAPES = [(128, 10, 256), (128, 100, 512), (256, 1000, 2048), (256, 21841, 2048)]
+LARGE = (256, 1000, 2048)
+SHAPES = [(128, 10, 256), (128, 100, 512), LARGE, (256, 21841, 2048)]
 
 
 class LiteralSEM(nn.Linear):
@@ -133,94 +136,86 @@ def megabytes(size: float) -> str:
     return f"{size / 2**20:.2f}"
 
 
-def linear_heads(seconds: float, compiled: bool) -> None:
-    rows = []
-    found: dict[tuple[int, int, int], dict[str, float]] = {}
-    for batch, classes, width in SHAPES:
-        heads: dict[str, nn.Module] = {
-            "Linear": nn.Linear(width, classes),
-            "SEMLinear": em.SEMLinear(width, classes),
-        }
-        if classes < 10_000:
-            heads["literal"] = LiteralSEM(width, classes)
-        features = torch.randn(batch, width).relu_().requires_grad_()
-        labels = torch.randint(classes, (batch,))
-        gradient = torch.randn(batch, classes) / batch
-        # The literal one in a comparison of its own: its tensors would drive those of the others
-        # out of the cache.
-        pair = {k: v for k, v in heads.items() if k != "literal"}
-        train = ratios(
-            {k: training_step(v, features, labels) for k, v in pair.items()},
-            to="Linear",
-            seconds=seconds,
-        )
-        alone = ratios(
-            {k: head_alone(v, features, gradient) for k, v in pair.items()},
-            to="Linear",
-            seconds=seconds,
-        )
-        if "literal" in heads:
-            slow = {k: training_step(heads[k], features, labels) for k in ("SEMLinear", "literal")}
-            factor = ratios(slow, to="SEMLinear", seconds=seconds)["literal"]
-            train["literal"] = factor * train["SEMLinear"]
-            alone["literal"] = float("nan")
-        rest = ratios(
-            {k: inference(v, features) for k, v in pair.items()},
-            to="Linear",
-            seconds=seconds,
-        )
+class Costs(NamedTuple):
+    """What a head costs at one shape: times over those of a plain layer (nan: none), and bytes."""
+
+    train: float
+    alone: float
+    inference: float
+    memory: int
+
+    def cells(self) -> list[str]:
+        """Return them as people read them."""
+        times = (self.train, self.alone, self.inference)
+        return [*("" if math.isnan(x) else f"{x:.2f}" for x in times), megabytes(self.memory)]
+
+
+def costs_at(shape: tuple[int, int, int], seconds: float) -> dict[str, Costs]:
+    """Measure a plain layer, SEM and, where its tensors fit, Algorithm 1 to the letter."""
+    batch, classes, width = shape
+    pair = {"Linear": nn.Linear(width, classes), "SEMLinear": em.SEMLinear(width, classes)}
+    features = torch.randn(batch, width).relu_().requires_grad_()
+    labels = torch.randint(classes, (batch,))
+    gradient = torch.randn(batch, classes) / batch
+
+    def compare(act: Callable[[nn.Module], Callable[[], None]]) -> dict[str, float]:
+        return ratios({k: act(v) for k, v in pair.items()}, to="Linear", seconds=seconds)
+
+    def memory(head: nn.Module) -> int:
         # of a copy, so that memory which a head keeps from step to step counts, too
-        memory = {
-            k: peak_memory(head_alone(copy.deepcopy(v), features, gradient))
-            for k, v in heads.items()
+        return peak_memory(head_alone(copy.deepcopy(head), features, gradient))
+
+    train = compare(lambda head: training_step(head, features, labels))
+    alone = compare(lambda head: head_alone(head, features, gradient))
+    predict = compare(lambda head: inference(head, features))
+    costs = {k: Costs(train[k], alone[k], predict[k], memory(v)) for k, v in pair.items()}
+    if classes < 10_000:
+        # in a comparison of its own: its tensors would drive those of the others out of the cache
+        literal = LiteralSEM(width, classes)
+        steps = {
+            "SEMLinear": training_step(pair["SEMLinear"], features, labels),
+            "literal": training_step(literal, features, labels),
         }
-        shape = (batch, classes, width)
-        found[shape] = {
-            "train": train["SEMLinear"],
-            "alone": alone["SEMLinear"],
-            "inference": rest["SEMLinear"],
-        }
-        if "literal" in heads:
-            found[shape]["speed-up"] = train["literal"] / train["SEMLinear"]
-            extra = memory["SEMLinear"] - memory["Linear"] + shared_memory()
-            found[shape]["less memory"] = (memory["literal"] - memory["Linear"]) / extra
-        rows += [
-            [
-                f"{shape} {name}",
-                f"{train[name]:.2f}",
-                f"{alone[name]:.2f}",
-                f"{rest.get(name, float('nan')):.2f}",
-                megabytes(memory[name]),
-            ]
-            for name in heads
-        ]
+        factor = ratios(steps, to="SEMLinear", seconds=seconds)["literal"]
+        costs["literal"] = Costs(factor * train["SEMLinear"], math.nan, math.nan, memory(literal))
+    return costs
+
+
+def linear_heads(seconds: float, compiled: bool) -> None:
+    found = {}
+    rows = []
+    for shape in SHAPES:
+        found[shape] = costs_at(shape, seconds)
+        rows += [[f"{shape} {name}", *costs.cells()] for name, costs in found[shape].items()]
         if compiled:
-            rows.append(compiled_row(shape, features, labels, seconds))
+            ratio = f"{compiled_ratio(shape, seconds):.2f}"
+            rows.append([f"{shape} SEMLinear, both compiled", ratio, "", "", ""])
     table(["(B, C, d) head", "training step", "head alone", "inference", "peak MB"], rows)
     print(f"  all SEMLinear of a process together: {megabytes(shared_memory())} MB more")
+
     for shape, limit in zip(SHAPES[1:], (1.9, 1.6, 2.0), strict=True):
-        verdict(f"SEMLinear / Linear, head alone at {shape}", found[shape]["alone"], limit)
-        verdict(f"SEMLinear / Linear, training step at {shape}", found[shape]["train"], limit)
-    large = found[256, 1000, 2048]
-    verdict("literal / SEMLinear, time at (256, 1000, 2048)", large["speed-up"], 30, at_least=True)
-    verdict(
-        "literal / SEMLinear, extra memory at (256, 1000, 2048)",
-        large["less memory"],
-        50,
-        at_least=True,
-    )
+        sem = found[shape]["SEMLinear"]
+        verdict(f"SEMLinear / Linear, head alone at {shape}", sem.alone, limit)
+        verdict(f"SEMLinear / Linear, training step at {shape}", sem.train, limit)
+    plain, sem, literal = found[LARGE].values()
+    factor = literal.train / sem.train
+    verdict(f"literal / SEMLinear, time at {LARGE}", factor, 30, at_least=True)
+    extra = sem.memory - plain.memory + shared_memory()
+    factor = (literal.memory - plain.memory) / extra
+    verdict(f"literal / SEMLinear, extra memory at {LARGE}", factor, 50, at_least=True)
     for shape in SHAPES[:3]:
-        verdict(f"SEMLinear / Linear, inference at {shape}", found[shape]["inference"], 1.05)
+        sem = found[shape]["SEMLinear"]
+        verdict(f"SEMLinear / Linear, inference at {shape}", sem.inference, 1.05)
 
 
-def compiled_row(
-    shape: tuple[int, int, int], features: Tensor, labels: Tensor, seconds: float
-) -> list[str]:
-    _, classes, width = shape
+def compiled_ratio(shape: tuple[int, int, int], seconds: float) -> float:
+    """Return the time of a training step of SEM over that of a plain layer, both compiled."""
+    batch, classes, width = shape
     heads = {"Linear": nn.Linear(width, classes), "SEMLinear": em.SEMLinear(width, classes)}
+    features = torch.randn(batch, width).relu_().requires_grad_()
+    labels = torch.randint(classes, (batch,))
     steps = {k: training_step(torch.compile(v), features, labels) for k, v in heads.items()}
-    ratio = ratios(steps, to="Linear", seconds=seconds)["SEMLinear"]
-    return [f"{shape} SEMLinear, both compiled", f"{ratio:.2f}", "", "", ""]
+    return ratios(steps, to="Linear", seconds=seconds)["SEMLinear"]
 
 
 def kan_heads(seconds: float) -> None:
@@ -235,7 +230,10 @@ def kan_heads(seconds: float) -> None:
         features = torch.rand(batch, width).mul_(2).sub_(1).requires_grad_()
         labels = torch.randint(classes, (batch,))
         steps = {k: training_step(v, features, labels) for k, v in heads.items()}
-        train = ratios(steps, to="KAN", seconds=seconds)
+        train = {"KAN": 1.0}
+        for name in list(heads)[1:]:
+            pair = {"KAN": steps["KAN"], name: steps[name]}
+            train[name] = ratios(pair, to="KAN", seconds=seconds)[name]
         rows += [
             [f"{(batch, classes, width)} {k}", f"{train[k]:.2f}", megabytes(peak_memory(steps[k]))]
             for k in heads

@@ -246,15 +246,16 @@ GOOD = idx(np.zeros((3, 2, 2), np.uint8))
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (GOOD[:-1], "promises 28 bytes"),
-        (GOOD + b"x", "promises 28 bytes"),
-        (GOOD[:6], "not an idx file"),
-        (b"", "not an idx file"),
-        (b"\0\0\x0d\x01" + GOOD[4:], "not an idx file"),
-        (b"\0\0\x08\x03" + b"\xff" * 12, "promises"),
-        (b"\0\0\x08\x00", "promises"),
-        (gzip.compress(GOOD)[:-9], "cannot be read"),
-        (gzip.compress(GOOD)[:12], "cannot be read"),
+        pytest.param(GOOD[:-1], "promises 28 bytes", id="a byte short"),
+        pytest.param(GOOD + b"x", "promises 28 bytes", id="a byte long"),
+        pytest.param(GOOD[:6], "not an idx file", id="header cut"),
+        pytest.param(b"", "not an idx file", id="empty"),
+        pytest.param(b"\0\0\x0d\x01" + GOOD[4:], "not an idx file", id="floats"),
+        pytest.param(b"\0\0\x08\x03" + b"\xff" * 12, "promises", id="huge"),
+        pytest.param(b"\0\0\x08\x00", "promises", id="no dimension"),
+        # compressed bytes hold the time: as an id they would differ between workers
+        pytest.param(gzip.compress(GOOD)[:-9], "cannot be read", id="end of archive cut"),
+        pytest.param(gzip.compress(GOOD)[:12], "cannot be read", id="archive cut"),
     ],
 )
 def test_broken_idx_files_are_named(data: bytes, message: str, tmp_path: Path) -> None:

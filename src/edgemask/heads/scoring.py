@@ -117,7 +117,8 @@ def _score_and_draw_in_blocks(
     blocks = list(zip(parts, scores.split(height), mask.split(height), strict=True))
 
     # A product is largest where its magnitude is, column by column, so that the extremes of the
-    # magnitudes are enough; and scaling the factor instead of the products saves a pass.
+    # magnitudes are enough; and scaling the factor instead of the products saves a pass. Until a
+    # block's mask is drawn its memory is free: what is computed on the way goes there.
     least, most = _extremes(raw.magnitudes(part, mask[: len(smooth)]) for part, smooth, _ in blocks)
     low, high = (least * raw.factor).min().item(), (most * raw.factor).max().item()
     usable = math.isfinite(high - low)

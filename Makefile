@@ -8,7 +8,7 @@ WORKERS ?= 2
 export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: help venv venv-all demo test quick lint format bench docs clean
+.PHONY: help venv venv-all demo test quick plain lint format bench docs clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -16,12 +16,12 @@ help: ## this list
 
 $(VENV)/.app: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) install -c constraints.txt -e ".[app]"
+	$(PIP) install -c constraints.txt -e ".[app,fast]"
 	@touch $@
 
 $(VENV)/.all: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) install -c constraints.txt -e ".[app,timm,onnx,ray,hf,dev]"
+	$(PIP) install -c constraints.txt -e ".[app,fast,timm,onnx,ray,hf,lightning,dev]"
 	@touch $@ $(VENV)/.app
 
 venv: $(VENV)/.app ## .venv with the command-line tool
@@ -35,6 +35,9 @@ test: $(VENV)/.all ## all tests
 
 quick: $(VENV)/.all ## the tests that take seconds
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow"
+
+plain: $(VENV)/.all ## the tests of the heads without the native path
+	EDGEMASK_NATIVE=0 $(BIN)/python -m pytest -n $(WORKERS) -m "not slow" tests/heads
 
 lint: $(VENV)/.all ## style, types and import layers
 	$(BIN)/ruff format --check .

@@ -20,7 +20,6 @@ from torch import Tensor, nn
 
 import edgemask as em
 from _measure import announce, arguments, peak_memory, ratios, table, verdict
-from edgemask.heads.random import counter_uniform, step_key
 
 LARGE = (256, 1000, 2048)
 SHAPES = [(128, 10, 256), (128, 100, 512), LARGE, (256, 21841, 2048)]
@@ -126,12 +125,6 @@ def inference(model: nn.Module, features: Tensor) -> Callable[[], None]:
     return predict
 
 
-def shared_memory() -> int:
-    """Return how many bytes the heads of a process share: the random numbers that they look up."""
-    key = step_key(torch.tensor(0), torch.tensor(0))
-    return counter_uniform(key, 1, 1).untyped_storage().nbytes()
-
-
 def megabytes(size: float) -> str:
     return f"{size / 2**20:.2f}"
 
@@ -191,7 +184,6 @@ def linear_heads(seconds: float, compiled: bool) -> None:
             ratio = f"{compiled_ratio(shape, seconds):.2f}"
             rows.append([f"{shape} SEMLinear, both compiled", ratio, "", "", ""])
     table(["(B, C, d) head", "training step", "head alone", "inference", "peak MB"], rows)
-    print(f"  all SEMLinear of a process together: {megabytes(shared_memory())} MB more")
 
     for shape, limit in zip(SHAPES[1:], (1.9, 1.6, 2.0), strict=True):
         sem = found[shape]["SEMLinear"]
@@ -200,7 +192,7 @@ def linear_heads(seconds: float, compiled: bool) -> None:
     plain, sem, literal = found[LARGE].values()
     factor = literal.train / sem.train
     verdict(f"literal / SEMLinear, time at {LARGE}", factor, 30, at_least=True)
-    extra = sem.memory - plain.memory + shared_memory()
+    extra = sem.memory - plain.memory
     factor = (literal.memory - plain.memory) / extra
     verdict(f"literal / SEMLinear, extra memory at {LARGE}", factor, 50, at_least=True)
     for shape in SHAPES[:3]:

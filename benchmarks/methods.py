@@ -31,11 +31,14 @@ from _images import CLASSES, cifar_or_random, epoch_options
 from _measure import announce, clock, table, verdict
 from edgemask.engine import Objects, Observer, resolve, train
 from edgemask.methods import METHODS
-from edgemask.methods.parts.divergences import js_divergence
-from edgemask.methods.parts.gmm import low_loss_posterior, min_max
-from edgemask.methods.parts.select import nearest
-from edgemask.methods.parts.uniform import uniform_selection
-from edgemask.models.cnn8 import CNN8
+from edgemask.methods.parts.losses import js_divergence
+from edgemask.methods.parts.selection import (
+    low_loss_posterior,
+    min_max,
+    nearest_neighbours,
+    uniform_selection,
+)
+from edgemask.models.convnets import CNN8
 
 CIFAR, BATCH, QUEUE, FEATURES = 50_000, 128, 32_000, 256
 
@@ -140,7 +143,8 @@ def selection(epoch: float) -> None:
         "uniform JS, both networks (UNICON)": 2 * seconds_of(uniform),
         "JS in each batch (Jo-SRC)": steps
         * seconds_of(lambda: js_divergence(probabilities[:BATCH], onehot[:BATCH])),
-        "kNN in each batch (Jo-SNC)": steps * seconds_of(lambda: nearest(query, queue, 10)),
+        "kNN in each batch (Jo-SNC)": steps
+        * seconds_of(lambda: nearest_neighbours(query, queue, 10)),
     }
     table(["selection", "% of an epoch"], [[k, f"{100 * v / epoch:.2f}"] for k, v in costs.items()])
     verdict("the dearest selection, % of an epoch", 100 * max(costs.values()) / epoch, 10)

@@ -1,12 +1,13 @@
-"""What it costs to watch a run: looks at all training samples, and each probe of ``--record``.
+"""What recording costs: evaluation passes over the training set, and each probe of ``--record``.
 
     python benchmarks/recording.py [--samples N] [--rounds R] [--width W] [--threads T]
 
 A few epochs of CE with the SEM head on a part of CIFAR-10 (EDGEMASK_DATA names its folder) or on
-random images, with the 8-layer CNN, watched in different ways that take turns. A look gives each
-sample's loss and confidence and what was memorised; the share of edges kept comes with the step.
-Printed is what each adds to an epoch, in percent: the median over rounds. Probes look into eight
-steps of an epoch, however many it has, so that their share falls with ``--samples``.
+random images, with the 8-layer CNN, with different recordings in turn. An
+evaluation pass gives the loss and confidence of each sample and the share of wrong labels that were
+memorised; the share of edges kept is recorded by the step itself. Printed is what each recording
+adds to the time of an epoch, in percent: the median over rounds. Probes measure eight steps per
+epoch, however many it has, so that their share falls with ``--samples``.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ from typing import Any
 from _images import cifar_or_random, epoch_options
 from _measure import announce, clock, table, verdict
 from edgemask.engine import Objects, Observer, resolve, train
-from edgemask.engine.record import looks_every
+from edgemask.engine.record import record_interval
 
-EPOCHS = looks_every(None, 50_000)  # the default for large data
-UNWATCHED = "nothing"
-DEFAULT = f"looks, every {EPOCHS} epochs (the default for large data)"
+EPOCHS = record_interval(None, 50_000)  # the default for large data
+NOTHING = "nothing"
+DEFAULT = f"evaluation pass, every {EPOCHS} epochs (the default for large data)"
 WAYS: dict[str, dict[str, Any]] = {
-    UNWATCHED: {"train": {"record_every": 0}},
+    NOTHING: {"train": {"record_every": 0}},
     DEFAULT: {"train": {"record_every": EPOCHS}},
-    "looks, every epoch": {"train": {"record_every": 1}},
+    "evaluation pass, every epoch": {"train": {"record_every": 1}},
     **{
         f"--record {name}": {"train": {"record_every": 0}, "log": {"record": [name]}}
         for name in ("gradient_error", "bounds", "criteria", "overlap")
@@ -38,7 +39,7 @@ WAYS: dict[str, dict[str, Any]] = {
 
 
 class Stopwatch(Observer):
-    """Takes the time of all epochs but the last one, which is always looked at."""
+    """Takes the time of all epochs but the last one, which always has an evaluation pass."""
 
     def on_start(self, info: Any) -> None:
         self.start = clock()
@@ -82,9 +83,9 @@ def main() -> None:
         print(f"  round {number + 1} of {options.rounds}", file=sys.stderr)
         rounds.append({name: seconds_of(way, options, spec, objects) for name, way in WAYS.items()})
     added = {
-        name: statistics.median(100 * (r[name] / r[UNWATCHED] - 1) for r in rounds)
+        name: statistics.median(100 * (r[name] / r[NOTHING] - 1) for r in rounds)
         for name in WAYS
-        if name != UNWATCHED
+        if name != NOTHING
     }
     table(["watched", "% of an epoch"], [[name, f"{cost:.1f}"] for name, cost in added.items()])
     verdict("confidence and retention, % of an epoch", added[DEFAULT], 10)

@@ -5,7 +5,7 @@ A page marks such a part with two lines and says by name what belongs between th
     <!-- generated:NAME -->
     <!-- /generated -->
 
-A room adds a part with a function that returns Markdown and one line in ``GENERATORS``. Run
+A subpackage adds a part with a function that returns Markdown and one line in ``GENERATORS``. Run
 ``python docs/generate.py`` after a change (``--check`` only says whether the pages are up to date).
 """
 
@@ -61,50 +61,48 @@ def loss_table() -> str:
     """Every loss in a line."""
     from edgemask.losses import LOSSES
 
-    names: dict[type, list[str]] = {}
-    for name, entry in LOSSES.items():
-        names.setdefault(entry, []).append(name)
     summaries = LOSSES.summaries()
     return table(
         ["name", "loss", "symmetric", "bounded", "needs `index`"],
         [
             [
-                ", ".join(f"`{name}`" for name in own),
-                summaries[own[0]].rstrip("."),
+                ", ".join(f"`{each}`" for each in [name, *LOSSES.aliases_of(name)]),
+                summaries[name].rstrip("."),
                 yes(entry.symmetric),
                 yes(entry.bounded),
                 yes(entry.needs_index),
             ]
-            for entry, own in names.items()
+            for name, entry in LOSSES.items()
         ],
     )
 
 
 def loss_cards() -> str:
-    """A card a loss: paper, formula, arguments, defaults."""
+    """A card per loss: paper, formula, arguments, defaults."""
     from edgemask.losses import LOSSES
-    from edgemask.losses.build import canonical
 
-    return "\n\n".join(
-        _loss_card(name, entry) for name, entry in LOSSES.items() if canonical(name) == name
-    )
+    return "\n\n".join(_loss_card(name, entry) for name, entry in LOSSES.items())
 
 
 def _loss_card(name: str, entry: type) -> str:
+    from edgemask.losses import Loss
+
     text, arguments = docstring(entry)
     rows = []
     for key, parameter in inspect.signature(entry).parameters.items():
+        if key in inspect.signature(Loss).parameters:  # explained once for all
+            continue
         required = parameter.default is inspect.Parameter.empty
         default = "required" if required else f"`{parameter.default!r}`"
         rows.append([f"`{key}`", default, arguments[key]])
     facts = [
-        f"- Loss of a sample: `{entry.equation}`",
+        f"- Loss of one sample: `{entry.equation}`",
         f"- Paper: {entry.reference}",
         f"- Symmetric: {yes(entry.symmetric)}; bounded: {yes(entry.bounded)}",
     ]
-    arguments_table = table(["argument", "default", "meaning"], rows)
     heading = f"### `{name}`: {entry.__name__}"
-    return "\n\n".join([heading, text, "\n".join(facts), arguments_table])
+    options = [table(["argument", "default", "meaning"], rows)] if rows else []
+    return "\n\n".join([heading, text, "\n".join(facts), *options])
 
 
 def loss_presets() -> str:
@@ -229,12 +227,12 @@ def dataset_table() -> str:
 
 def recipe_table() -> str:
     """Every recipe in a line: its source, steps and constants."""
-    from edgemask.data.views import RECIPES, Recipe
+    from edgemask.data.views import RECIPES, ViewRecipe
 
     def steps(entries: Iterable[object] | None) -> str:
         return "none" if entries is None else ", ".join(f"`{entry!r}`" for entry in entries)
 
-    def files(recipe: Recipe) -> str:
+    def files(recipe: ViewRecipe) -> str:
         if recipe.resize is None and recipe.crop == "random":
             return ""
         sides = "both sides" if recipe.square else "short side"

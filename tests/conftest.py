@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import os
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
 from hypothesis import settings
+
+from edgemask._registry import Registry
 
 settings.register_profile("edgemask", deadline=None, derandomize=True, max_examples=50)
 settings.load_profile("edgemask")
@@ -16,9 +21,33 @@ torch.set_num_threads(1)
 GOLDEN = Path(__file__).parent / "golden"
 
 
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Look for examples in tests only: helpers of the tests may act when they are imported."""
+    helper = collection_path.suffix == ".py" and not collection_path.name.startswith("test_")
+    return True if helper and Path(__file__).parent in collection_path.parents else None
+
+
 @pytest.fixture(autouse=True)
 def _seeded() -> None:
     torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True)
+def _registries_as_they_were() -> Iterator[None]:
+    """Forget after each test what it registered."""
+    registries = [
+        value
+        for name in ("data", "heads", "losses", "methods", "models", "noise")
+        for value in vars(sys.modules.get(f"edgemask.{name}", object)).values()
+        if isinstance(value, Registry)
+    ]
+    before = [
+        {key: copy.copy(value) for key, value in vars(registry).items()} for registry in registries
+    ]
+    yield
+    for registry, values in zip(registries, before, strict=True):
+        vars(registry).clear()
+        vars(registry).update(values)
 
 
 @pytest.fixture(scope="session")

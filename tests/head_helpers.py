@@ -9,7 +9,12 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-EPS = 1e-8
+from edgemask.heads import HEADS
+from edgemask.heads.philox import stream_of, uniform
+from edgemask.heads.steps import MaskingHead
+
+# The heads that draw one mask of edges per step, by name.
+MASKING = [name for name, head in HEADS.items() if issubclass(head, MaskingHead)]
 
 
 def edge_activations(v: Tensor, w: Tensor) -> Tensor:
@@ -45,7 +50,7 @@ def raw_scores(a: Tensor, criterion: str, p: Tensor | None = None) -> Tensor:
 
 def normalised(s: Tensor) -> Tensor:
     low, high = float(s.min()), float(s.max())
-    rows = [[(float(x) - low) / (high - low + EPS) for x in row] for row in s]
+    rows = [[(float(x) - low) / (high - low) for x in row] for row in s]
     return torch.tensor(rows, dtype=torch.float64)
 
 
@@ -105,9 +110,8 @@ def kan_edges(layer: torch.nn.Module, v: Tensor) -> Tensor:
 
 def uniform_of_next_step(head: torch.nn.Module) -> Tensor:
     """The numbers that decide the coming step's mask."""
-    from edgemask.heads.random import counter_uniform, step_key
-
-    return counter_uniform(step_key(head.seed, head.steps), *head.scores.shape)
+    rows, columns = head.scores.shape
+    return uniform(head.seed, head.steps, rows, columns, stream_of(rows, columns, "mask"))
 
 
 class LargestTensor(TorchDispatchMode):

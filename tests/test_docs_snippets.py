@@ -42,7 +42,7 @@ def run(page: Path) -> int:
             namespace = session.globs
         else:
             # blank lines in front, so that a traceback has the page's line numbers
-            exec(compile("\n" * line + code, str(page), "exec"), namespace)
+            exec(compile("\n" * line + code, str(page), "exec", dont_inherit=True), namespace)
     return len(found)
 
 

@@ -18,6 +18,6 @@ def torchrun(script: Path, *arguments: str, processes: int = 2) -> None:
         "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
     }
     result = subprocess.run(
-        command, capture_output=True, text=True, env=environment, timeout=300, check=False
+        command, capture_output=True, text=True, env=environment, timeout=600, check=False
     )
     assert result.returncode == 0, result.stderr[-3000:]

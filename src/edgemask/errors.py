@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-__all__ = ["DataError", "EdgeMaskWarning", "MissingExtraError", "UserError", "unknown_name"]
+__all__ = [
+    "DataError",
+    "EdgeMaskWarning",
+    "MissingExtraError",
+    "UserError",
+    "nearest",
+    "unknown_key",
+    "unknown_name",
+]
 
 
 class UserError(ValueError):
-    """Something that the caller can mend: a wrong name, value, file or flag.
+    """Something that the caller can fix: a wrong name, value, file or flag.
 
     The message names what was wrong, what was expected and what to do. The command line prints it
     without a traceback and exits with code 2.
@@ -42,9 +50,23 @@ class EdgeMaskWarning(UserWarning):
     """Something that works but that the caller probably did not mean."""
 
 
-def unknown_name(kind: str, name: object, known: Iterable[str]) -> UserError:
+def nearest(name: object, known: Iterable[str]) -> str:
+    """Return "; did you mean 'a' or 'b'?" for the known names that are near, or nothing."""
+    near = get_close_matches(str(name), sorted(known), n=3, cutoff=0.5)
+    return f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+
+
+def unknown_key(name: str, known: Iterable[str]) -> str:
+    """Return "no such key", the nearest known ones, and all of them."""
+    names = list(known)
+    listed = f" Known: {', '.join(names)}" if names else ""
+    return f"no such key{nearest(name, names) or '.'}{listed}"
+
+
+def unknown_name(
+    kind: str, name: object, known: Iterable[str], aliases: Iterable[str] = ()
+) -> UserError:
     """Build the error for a name that does not exist, with the nearest ones that do."""
     names = sorted(known)
-    near = get_close_matches(str(name), names, n=3, cutoff=0.5)
-    hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+    hint = nearest(name, [*names, *aliases])
     return UserError(f"unknown {kind} {name!r}{hint} Known: {', '.join(names)}")

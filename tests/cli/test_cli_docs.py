@@ -12,6 +12,7 @@ from typer.main import get_command
 
 from edgemask.cli.app import app
 from edgemask.engine import resolve
+from sweeps import sweep
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
@@ -39,7 +40,7 @@ def test_the_page_has_lines():
     assert len(LINES) > 10
 
 
-@pytest.mark.parametrize("line", LINES)
+@sweep("line", LINES)
 def test_every_line_is_understood(line):
     parse(shlex.split(line)[1:])
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
+from pathlib import Path
+
 import torch
 
 from edgemask.cli import doctor
@@ -36,3 +40,13 @@ def test_doctor_says_how_to_get_what_is_missing(monkeypatch):
     (row,) = doctor._packages()
     assert row["version"] is None
     assert row["install"] == 'pip install "edgemask[timm]"'
+
+
+def test_doctor_knows_the_packages_of_every_extra():
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    extras = {"base": project["dependencies"], **project["optional-dependencies"]}
+    del extras["dev"]
+    wanted = {
+        name: {re.split("[<>=]", line)[0] for line in lines} for name, lines in extras.items()
+    }
+    assert {name: set(packages) for name, packages in doctor._PACKAGES.items()} == wanted

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 
 import pytest
 
 import edgemask
+from sweeps import sweep
 
 VERBS = (
     "demo", "train", "resume", "eval", "predict", "noise", "list", "explain", "report",
@@ -21,7 +21,7 @@ def test_help_names_every_verb(call):
     assert all(verb in text for verb in VERBS)
 
 
-@pytest.mark.parametrize("verb", [*VERBS, ("noise", "make"), ("noise", "show")])
+@sweep("verb", [*VERBS, ("noise", "make"), ("noise", "show")])
 def test_every_verb_has_help(call, verb):
     words = (verb,) if isinstance(verb, str) else verb
     text = call(*words, "--help").stdout
@@ -37,7 +37,7 @@ def test_without_a_verb_the_help_is_shown(call):
 
 
 @pytest.mark.parametrize("words", [["--help"], ["train", "--help"], ["--version"]])
-def test_help_imports_nothing_heavy_and_is_quick(words):
+def test_help_imports_nothing_heavy(words):
     code = (
         "import sys, atexit\n"
         "heavy = ('torch', 'numpy', 'sklearn', 'accelerate', 'matplotlib', 'yaml')\n"
@@ -46,12 +46,8 @@ def test_help_imports_nothing_heavy_and_is_quick(words):
         "from edgemask.cli import main\n"
         "main()\n"
     )
-    begun = time.monotonic()
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    seconds = time.monotonic() - begun
     assert done.stdout.splitlines()[-1] == "HEAVY []"
-    # Half a second on an idle machine; test machines are not idle.
-    assert seconds < 5
 
 
 def test_it_runs_as_a_module():

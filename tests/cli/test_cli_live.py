@@ -111,7 +111,7 @@ def test_the_terminal_is_given_back_after_an_error(tmp_path):
     assert out.file.getvalue().rstrip("\n").endswith("\x1b[?25h")
 
 
-def test_line_view_writes_a_line_an_epoch(tmp_path):
+def test_line_view_writes_one_line_per_epoch(tmp_path):
     out = Console(file=io.StringIO(), width=200, markup=False)
     with view(out, quiet=False) as watcher:
         assert isinstance(watcher, LineView)
@@ -119,7 +119,7 @@ def test_line_view_writes_a_line_an_epoch(tmp_path):
         watcher.on_epoch(epoch(2))
         watcher.on_epoch(epoch(3, **{"test/accuracy": None}))
     lines = out.file.getvalue().splitlines()
-    assert "goes on after epoch 2 of 4" in lines[-3]
+    assert "resumes after epoch 2 of 4" in lines[-3]
     assert lines[-2] == (
         "epoch 3/4  loss 1.2500  test 70.00 %  memorised 12.5 %  edges kept 25.0 %  2.0 s  2 s left"
     )

@@ -6,14 +6,14 @@ import json
 import subprocess
 import sys
 
-import pytest
 import yaml
 
 from edgemask.cli.listing import registry
 from edgemask.cli.names import KINDS, complete, registered
+from sweeps import sweep
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@sweep("kind", KINDS)
 def test_list_shows_the_registry(call, read, kind):
     names = list(registry(kind))
     rows = read("list", kind)
@@ -27,9 +27,11 @@ def test_list_refuses_what_it_does_not_know(call):
     assert "'hats' is not one of" in call("list", "hats", code=2).stderr
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@sweep("kind", KINDS)
 def test_completion_knows_the_registry(kind):
-    assert registered(kind) == list(registry(kind))
+    found = registry(kind)
+    # Names that other tests have registered are stored by their module.
+    assert registered(kind) == [name for name in found if found.stored_name(name) == name]
 
 
 def test_completion_offers_what_begins_so():
@@ -67,7 +69,7 @@ def test_explain_says_what_was_set(read):
 
 def test_explain_writes_a_config_that_train_takes(call, tmp_path):
     text = call("explain", "digits/jal-sem", "--yaml").stdout
-    assert yaml.safe_load(text)["loss"]["name"] == "jal"
+    assert yaml.safe_load(text)["loss"]["name"] == "jal-ce"
     path = tmp_path / "recipe.yaml"
     path.write_text(text)
     from_file = json.loads(call("train", "--config", path, "--dry-run", "--json").stdout)

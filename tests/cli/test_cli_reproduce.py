@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 SMOKE = ("--preset", "smoke", "--seeds", "1", "--jobs", "0")
 TINY = (
     "--set", "data.spec=digits", "--set", "data.limit=96", "--set", "data.test_limit=50",
@@ -38,12 +40,12 @@ def test_a_table_twice_and_its_status(call, read, tmp_path):
 
 
 def test_a_failed_run_makes_the_exit_code(call, tmp_path, monkeypatch):
-    from edgemask.reproduce import Outcome
+    from edgemask.engine.jobs import JobResult
 
-    def fail(settings, root):
-        return Outcome("run", "failed", "no luck")
+    def fail(job, **options):
+        return JobResult(job.folder, "failed", "no luck")
 
-    monkeypatch.setattr("edgemask.reproduce.pool.run_one", fail)
+    monkeypatch.setattr("edgemask.engine.jobs.run_job", fail)
     result = call("reproduce", "table8", *SMOKE, "--only", "ce", "--out", tmp_path / "runs", code=1)
     assert "no luck" in result.output
     assert "not done" in result.output
@@ -70,3 +72,19 @@ def test_sweep_ends_in_a_picture(call, read, tmp_path):
 
 def test_a_grid_that_makes_no_sense(call):
     assert "no setting has this name" in call("sweep", "--grid", "nonsense=1", code=2).output
+
+
+@pytest.mark.slow
+def test_names_of_ones_own_work_in_workers(call, tmp_path, monkeypatch):
+    (tmp_path / "my_losses.py").write_text(
+        "import edgemask as em\n\n\n"
+        "class DoubleCE(em.losses.CELoss):\n"
+        "    'Twice the cross entropy.'\n\n\n"
+        "em.register('loss', 'double-ce-of-sweep', DoubleCE)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    words = ("sweep", "--grid", "rho=0.5", *TINY, "--set", "loss.name=double-ce-of-sweep")
+    text = call(*words, "--import", "my_losses", "--out", tmp_path / "runs").stdout
+    assert "  done  " in text
+    wrong = call(*words, "--import", "no_such_module", code=2).output
+    assert "cannot import the module 'no_such_module'" in wrong

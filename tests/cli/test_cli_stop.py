@@ -30,13 +30,13 @@ def epochs(folder):
 
 def stop_after(folder, process, count, number):
     """Send a signal once some epochs are done; return what the process said and its code."""
-    until = time.monotonic() + 120
+    until = time.monotonic() + 600
     while epochs(folder) < count:
         assert process.poll() is None, process.communicate()[1]
         assert time.monotonic() < until
         time.sleep(0.01)
     os.kill(process.pid, number)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=600)
     return out, err, process.returncode
 
 
@@ -44,7 +44,7 @@ def stop_after(folder, process, count, number):
 def undisturbed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("whole") / "run"
     process = start(*LINE, "--out", folder)
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=600)
     assert process.returncode == 0, err
     assert len(out.splitlines()) == 1
     return folder
@@ -73,7 +73,7 @@ def test_killed_and_started_again_by_the_same_line(undisturbed, tmp_path):
     assert code == -signal.SIGKILL
     assert not (folder / "summary.json").exists()
     process = start(*LINE, "--out", folder)
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=600)
     assert process.returncode == 0, err
     assert len(out.splitlines()) == 1
     assert same(undisturbed, folder)
@@ -107,11 +107,11 @@ def test_two_processes_train_one_run(tmp_path):
         sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2",
         "-m", "edgemask", *arguments,
     ]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
     assert " x 2 processes" in done.stdout
     assert done.stdout.count("epoch 6/6") == 1
-    assert done.stdout.count("look at it with") == 1
+    assert done.stdout.count("open the report") == 1
     assert epochs(folder) == 6
     accuracy = json.loads((folder / "summary.json").read_text())["test/accuracy"]["last"]
     assert accuracy > 0.5

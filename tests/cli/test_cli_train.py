@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 import yaml
 
 from cli_helpers import SMALL
-from edgemask.cli.settings import default_model, lay, named
+from edgemask.engine.compose import default_model, named_part, override
 from edgemask.errors import UserError
+from sweeps import sweep
 
 
 def config_of(folder):
@@ -70,8 +73,8 @@ def test_the_chosen_weights_are_named_beside_the_last_ones(call, read, tmp_path)
     assert f"{100 * last:.2f} % last" in text
     page = call("report", tmp_path / "run").stdout
     assert page
-    told = (tmp_path / "run" / "report.md").read_text()
-    assert "| best (oracle) | at validation | selected |" in told
+    report_text = (tmp_path / "run" / "report.md").read_text()
+    assert "| best (oracle) | at validation | selected |" in report_text
     assert read("eval", tmp_path / "run")["test/accuracy"] == chosen
 
 
@@ -131,23 +134,23 @@ def test_options_in_brackets(read):
     assert config["config"]["loss"]["options"]["q"] == 0.5
 
 
-@pytest.mark.parametrize("text", ["sem(rho)", "sem(rho=)", "sem(=1)", "sem(rho=1", "", "a b"])
+@sweep("text", ["sem(rho)", "sem(rho=)", "sem(=1)", "sem(rho=1", "", "a b"])
 def test_broken_brackets_are_explained(text):
-    with pytest.raises(UserError, match="--head"):
-        named(text, "--head")
+    with pytest.raises(UserError, match="head="):
+        named_part("head", text)
 
 
 def test_names_with_signs_are_names():
-    assert named("nce+rce(alpha=1e-1)", "--loss")["options"] == {"alpha": 0.1}
-    assert named("ce+lc", "--loss") == {"name": "ce+lc"}
-    assert named("timm:resnet18", "--model") == {"name": "timm:resnet18"}
+    assert named_part("loss", "nce+rce(alpha=1e-1)")["options"] == {"alpha": 0.1}
+    assert named_part("loss", "ce+lc") == {"name": "ce+lc"}
+    assert named_part("model", "timm:resnet18") == {"name": "timm:resnet18"}
 
 
 def test_laying_keeps_what_still_means_something():
     base = {"data": {"spec": "cifar10", "options": {"recipe": "plain"}, "limit": 5}, "name": "x"}
-    assert lay(base, {"data": {"spec": "digits"}})["data"] == {"spec": "digits", "limit": 5}
-    assert lay(base, {"data": {"spec": "cifar10"}})["data"]["options"] == {"recipe": "plain"}
-    assert lay(base, {"optim": {"lr": 1}})["name"] == "x"
+    assert override(base, {"data": {"spec": "digits"}})["data"] == {"spec": "digits", "limit": 5}
+    assert override(base, {"data": {"spec": "cifar10"}})["data"]["options"] == {"recipe": "plain"}
+    assert override(base, {"optim": {"lr": 1}})["name"] == "x"
 
 
 def test_the_model_follows_from_the_data():
@@ -180,3 +183,27 @@ def test_without_out_the_folder_is_named_by_the_config(call, tmp_path, monkeypat
     call("train", *SMALL, "--name", "first", "--quiet")
     (folder,) = (tmp_path / "runs").iterdir()
     assert folder.name.startswith("first-")
+
+
+def test_import_makes_registered_names_work(tmp_path):
+    (tmp_path / "my_losses.py").write_text(
+        "import edgemask as em\n"
+        "class Twice(em.losses.CELoss):\n"
+        "    'Twice the cross entropy.'\n"
+        "    def forward(self, *arguments, **keywords):\n"
+        "        return 2 * super().forward(*arguments, **keywords)\n"
+        "em.register('loss', 'twice', Twice)\n"
+    )
+
+    def run(*arguments):
+        command = [sys.executable, "-m", "edgemask", "train", *SMALL, "--loss", "twice", *arguments]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    refused = run("--dry-run")
+    assert refused.returncode == 2
+    assert "unknown loss 'twice'" in refused.stderr
+    named = run("--dry-run", "--json", "--import", "my_losses")
+    assert json.loads(named.stdout)["config"]["loss"]["name"] == "my_losses:Twice"
+    missing = run("--import", "no_such_module")
+    assert missing.returncode == 2
+    assert "cannot import the module 'no_such_module'" in missing.stderr

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import pickle
 
 import numpy as np
@@ -12,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgemask.data import BalancedSubset, Batch, DataBundle, Loader, from_arrays
-from edgemask.errors import DataError
+from edgemask.errors import DataError, UserError
+from sweeps import sweep
 
 
 @pytest.fixture(scope="module")
@@ -73,21 +73,15 @@ def test_an_epoch_resumes_anywhere_bit_for_bit(bundle: DataBundle, workers: int)
     reference = make()
     reference.set_epoch(5)
     whole = list(reference)
-    for stop in (0, 1, 3, len(whole)):
+    for start in (0, 1, 3, len(whole)):
         loader = make()
         loader.set_epoch(5)
-        if stop:
-            for number, _ in enumerate(loader, start=1):
-                if number == stop:
-                    break
-        state = copy.deepcopy(loader.state_dict())
-        assert state["batch"] == stop
-        other = make()
-        other.load_state_dict(state)
-        other.set_epoch(5)  # the same epoch keeps the place
-        assert same(list(other), whole[stop:])
-        other.set_epoch(6)
-        assert len(list(other)) == len(whole)
+        assert same(list(loader.batches(start)), whole[start:])
+        assert same(list(loader), whole)
+        loader.set_epoch(6)
+        assert len(list(loader)) == len(whole)
+    with pytest.raises(UserError, match=r"continue with set_epoch\(epoch\) and batches\(start\)"):
+        make().state_dict()
 
 
 def test_workers_change_nothing_and_leave_the_global_generator_alone(bundle: DataBundle) -> None:
@@ -133,15 +127,6 @@ def test_views_are_drawn_anew_in_each_epoch_and_batch() -> None:
     assert len(set(drawn)) == 5  # rank 0 draws what one process draws for its first batch
 
 
-def test_a_state_of_another_loader_is_refused(bundle: DataBundle) -> None:
-    state = Loader(bundle.train, bundle=bundle, batch_size=16, seed=1).state_dict()
-    with pytest.raises(DataError, match="seed was 1, is 2"):
-        Loader(bundle.train, bundle=bundle, batch_size=16, seed=2).load_state_dict(state)
-    fewer = Loader(bundle.train, bundle=bundle, batch_size=16, seed=1, indices=range(50))
-    with pytest.raises(DataError, match="samples was 103, is 50"):
-        fewer.load_state_dict(state)
-
-
 @given(
     count=st.integers(1, 60),
     batch=st.integers(1, 9),
@@ -179,13 +164,15 @@ def test_shards_cover_every_sample_once(count: int, batch: int, world: int, shuf
 def test_ranks_together_see_the_batches_of_one_process() -> None:
     bundle = features(42)
     one = list(Loader(bundle.train, bundle=bundle, views=("none",), batch_size=12, seed=4))
-    parts = [
-        list(Loader(bundle.train, bundle=bundle, views=("none",), batch_size=4, seed=4,
-                    rank=rank, world_size=3))
+    loaders = [
+        Loader(bundle.train, bundle=bundle, views=("none",), batch_size=4, seed=4,
+               rank=rank, world_size=3)
         for rank in range(3)
     ]  # fmt: skip
+    parts = [list(loader) for loader in loaders]
     for number, joined in enumerate(one):
         pieces = [part[number] for part in parts]
+        assert {loader.step_size(number) for loader in loaders} == {len(joined.index)}
         assert torch.equal(torch.cat([p.index for p in pieces]), joined.index)
         assert torch.equal(torch.cat([p.views[0] for p in pieces]), joined.views[0])
 
@@ -249,7 +236,7 @@ def test_loader_takes_a_balanced_subset_per_epoch(bundle: DataBundle) -> None:
     assert epochs[0] != epochs[1]
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("arguments", "message"),
     [
         ({"targets": np.zeros(5, dtype=int)}, "N = 103"),

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import pytest
 import torch
 from PIL import Image, ImageEnhance, ImageOps
 from torch import Tensor
 
 from edgemask.data.augment.ops import GREY, OPERATIONS, apply, rotate
+from sweeps import sweep
 
 GREYS = (GREY, GREY, GREY)
 Reference = Callable[[Image.Image, float], Image.Image]
@@ -52,7 +52,7 @@ EXACT: dict[str, tuple[Reference, list[float], int]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", EXACT)
+@sweep("name", EXACT)
 def test_pixel_operations_follow_pillow(name: str) -> None:
     function, values, tolerance = EXACT[name]
     images, magnitudes = pictures(), torch.tensor(values, dtype=torch.float32)
@@ -73,7 +73,7 @@ WARPS: dict[str, tuple[Reference, list[float]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", WARPS)
+@sweep("name", WARPS)
 def test_warps_follow_pillow(name: str) -> None:
     """Same place, direction and fill."""
     function, values = WARPS[name]
@@ -97,7 +97,7 @@ def test_hue_turns_colours_and_keeps_grey() -> None:
     assert turned[1].eq(90).all()
 
 
-@pytest.mark.parametrize("name", OPERATIONS)
+@sweep("name", OPERATIONS)
 def test_one_channel_images_work(name: str) -> None:
     images = pictures()[:, :1].contiguous()
     found = OPERATIONS[name](images, torch.full((6,), 0.5 if name != "posterize" else 4.0))

@@ -21,6 +21,7 @@ from edgemask.data import (
     stratified_holdout,
 )
 from edgemask.errors import DataError, EdgeMaskWarning, UserError
+from sweeps import sweep
 
 
 def save_image(path: Path, size: tuple[int, int] = (16, 16), value: int = 100) -> Path:
@@ -39,7 +40,7 @@ def folder(root: Path, per_class: int = 5, size: tuple[int, int] = (16, 16)) -> 
 # arrays -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("x", "shape", "recipe"),
     [
         (np.zeros((20, 9, 9), np.uint8), (1, 9, 9), "array-images"),
@@ -87,7 +88,7 @@ def test_names_as_labels_and_true_labels_beside_noisy_ones() -> None:
     assert not bundle.clean_known
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("x", "y", "options", "message"),
     [
         (np.zeros((4, 2)), np.zeros(3, int), {}, "4 samples in x but 3 labels"),
@@ -166,7 +167,7 @@ def test_dataset_of_pictures_and_of_tokens() -> None:
     assert batch.views[0][:, 1].tolist() == list(range(1, 11))
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("items", "message"),
     [
         ([{"image": 1, "label": 0}] * 4, "item 0 of the dataset is a dict"),
@@ -206,7 +207,7 @@ def test_npz_of_features_with_test_arrays(tmp_path: Path) -> None:
     assert bundle.clean_test
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("arrays", "message"),
     [
         ({"x": np.zeros((2, 2))}, "expected x and y"),
@@ -268,8 +269,8 @@ def test_small_images_are_kept_in_memory(tmp_path: Path) -> None:
         assert int(image[0, 0, 0]) == 50 * label + int(Path(name).stem)
 
 
-@pytest.mark.parametrize("suffix", ["zip", "tar", "gztar"])
-@pytest.mark.parametrize("wrapped", [False, True])
+@sweep("suffix", ["zip", "tar", "gztar"])
+@sweep("wrapped", [False, True])
 def test_an_archive_of_a_folder_is_unpacked_once(
     tmp_path: Path, suffix: str, wrapped: bool
 ) -> None:
@@ -378,7 +379,7 @@ def test_csv_with_splits_and_true_labels(tmp_path: Path) -> None:
     assert bundle.train.names == ["img/0.png", "img/1.png", "img/2.png", "img/3.png"]
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("rows", "message"),
     [
         (["a.png,0", "absent.png,1"], "list.csv, line 3: there is no file .*absent.png"),
@@ -418,7 +419,7 @@ def test_csv_can_skip_missing_files(tmp_path: Path) -> None:
 # spec -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("spec", "options", "message"),
     [
         ("digit", {}, "'digits'"),

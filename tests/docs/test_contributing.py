@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from edgemask.engine import Objects, resolve, train
+from edgemask.errors import UserError
 
 PAGE = Path(__file__).parents[2] / "CONTRIBUTING.md"
 BLOCKS = dict(
@@ -19,7 +20,7 @@ BLOCKS = dict(
 @pytest.fixture
 def names():
     scope: dict = {}
-    exec(BLOCKS["method"], scope)
+    exec(compile(BLOCKS["method"], str(PAGE), "exec", dont_inherit=True), scope)
     return scope
 
 
@@ -27,6 +28,11 @@ def test_the_class_has_thirty_lines():
     text = BLOCKS["method"]
     body = text[text.index("class ") :]
     assert len([line for line in body.splitlines() if line.strip()]) <= 30
+
+
+def test_the_options_of_the_example_are_checked(names):
+    with pytest.raises(UserError, match="Bootstrap: own=2: expected a number in"):
+        names["Bootstrap"](own=2)
 
 
 def test_the_example_runs(names, tmp_path, monkeypatch, capsys):

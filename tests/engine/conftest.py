@@ -19,7 +19,7 @@ TINY: dict[str, Any] = {
 }
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def tiny() -> Callable[..., Config]:
-    """Return the config of a run of about a second, with changes laid upon it."""
+    """Return the config of a run of about a second, with changes that override it."""
     return lambda *layers: resolve(merge(TINY, *layers))

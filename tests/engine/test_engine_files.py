@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
+from edgemask._files import atomic_write, write_json
 from edgemask.engine.checkpoint import VERSION, Checkpoints
-from edgemask.engine.files import atomic_write, read_json, write_json
-from edgemask.errors import UserError
+from edgemask.errors import EdgeMaskWarning, UserError
 
 
 def test_a_writer_that_fails_leaves_the_old_file(tmp_path):
@@ -24,7 +26,7 @@ def test_a_writer_that_fails_leaves_the_old_file(tmp_path):
 
     with pytest.raises(UserError, match=r"x\.json: No space left on device.*untouched"):
         atomic_write(path, fill_the_disk)
-    assert read_json(path) == {"a": 1}
+    assert json.loads(path.read_text()) == {"a": 1}
     assert [p.name for p in tmp_path.iterdir()] == ["x.json"]
 
 
@@ -42,10 +44,28 @@ def test_a_broken_last_checkpoint_falls_back_to_the_one_before(tmp_path):
     checkpoints.save({"x": 1}, 1)
     last = checkpoints.save({"x": 2}, 2)
     last.write_bytes(last.read_bytes()[:100])
-    assert checkpoints.load()["x"] == 1
+    with pytest.warns(EdgeMaskWarning, match=r"damaged.*0000000002\.pt.*going on from.*1\.pt"):
+        assert checkpoints.load()["x"] == 1
     checkpoints.paths()[0].write_bytes(b"")
     with pytest.raises(UserError, match="no checkpoint can be read"):
         checkpoints.load()
+
+
+def test_any_flipped_bit_of_the_weights_in_a_checkpoint_is_noticed(tmp_path):
+    checkpoints = Checkpoints(tmp_path)
+    weights = torch.randn(40, 50, generator=torch.Generator().manual_seed(0))
+    checkpoints.save({"weights": weights, "old": True}, 1)
+    last = checkpoints.save({"weights": weights, "old": False}, 2)
+    content = last.read_bytes()
+    start = content.index(weights.numpy().tobytes())
+    for place in np.random.default_rng(0).integers(0, weights.numel() * 4, 10):
+        flipped = bytearray(content)
+        flipped[start + place] ^= 1 << int(place % 8)
+        last.write_bytes(flipped)
+        with pytest.warns(EdgeMaskWarning, match="checksum of .*/data/0 does not fit"):
+            assert checkpoints.load()["old"]
+    last.write_bytes(content)
+    assert not checkpoints.load()["old"]
 
 
 def test_a_checkpoint_of_another_version_is_refused(tmp_path):

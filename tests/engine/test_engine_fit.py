@@ -16,6 +16,7 @@ from edgemask.engine import evaluate, export, load_run, predict, resume
 from edgemask.engine.deploy import read_weights
 from edgemask.errors import UserError
 from edgemask.noise import make
+from sweeps import sweep
 
 QUICK = {"log": {"trackers": []}, "model": {"width": 0.25}}
 
@@ -151,7 +152,7 @@ def test_a_place_for_the_head_in_a_model_that_knows_its_own(tmp_path):
         em.fit("digits", epochs=1, out=tmp_path / "run", settings=QUICK | {"head": {"at": "fc"}})
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("arguments", "word"),
     [
         ((np.zeros((4, 2), np.float32),), "needs labels"),
@@ -170,6 +171,7 @@ def digits_run(tmp_path_factory):
     return em.fit(
         "digits",
         noise="sym:0.4",
+        head="sem",
         epochs=2,
         out=tmp_path_factory.mktemp("fit") / "run",
         settings=QUICK | {"data": {"test_limit": 100}},

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 
 from edgemask.engine import load_run, resolve, train
-from edgemask.engine.job import Objects
 from edgemask.engine.networks import build_method, build_networks
+from edgemask.engine.run_data import Objects
+from sweeps import sweep
 
 
 def _network(shape, **settings):
@@ -22,7 +22,7 @@ def _is_channels_last(net):
     return weight.is_contiguous(memory_format=torch.channels_last)
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("shape", "settings", "expected"),
     [
         ((3, 32, 32), {}, True),

@@ -11,17 +11,18 @@ import torch
 from sklearn.metrics import balanced_accuracy_score, recall_score
 
 import edgemask.engine.precision as precision_module
-from edgemask.engine.metrics import accuracies, summarise
-from edgemask.engine.precision import probe, usable_precision
-from edgemask.engine.randomness import (
+from edgemask._random import (
     PURPOSES,
     load_rng_state,
     rng_state,
     seed_everything,
     stream,
 )
-from edgemask.engine.record import looks_every
+from edgemask.engine.metrics import accuracies, summarise
+from edgemask.engine.precision import probe, usable_precision
+from edgemask.engine.record import record_interval
 from edgemask.errors import UserError
+from sweeps import sweep
 
 
 def test_accuracies_against_scikit_learn():
@@ -54,12 +55,12 @@ def test_each_summary_has_its_own_name():
     assert summarise([{"epoch": 0}], "t")["last"] is None
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("setting", "samples", "every"),
     [(None, 5000, 1), (None, 5001, 4), (0, 10, 0), (2, 10**6, 2)],
 )
 def test_looks_are_rarer_on_large_data_unless_asked_for(setting, samples, every):
-    assert looks_every(setting, samples) == every
+    assert record_interval(setting, samples) == every
 
 
 def test_streams_are_apart():
@@ -81,7 +82,7 @@ def test_random_state_comes_back_through_a_file(tmp_path):
     assert [draw() for _ in range(3)] == first
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("code", "words"),
     [(0, None), (-4, "signal 4"), (1, "no such unit")],
 )

@@ -12,6 +12,7 @@ from edgemask.engine import Observer, config_hash, fit, train
 from edgemask.engine.probes import Probes
 from edgemask.errors import UserError
 from edgemask.methods import Clock
+from sweeps import sweep
 
 ALL = ["gradient_error", "bounds", "criteria", "overlap", "calibration", "confidence"]
 
@@ -36,8 +37,10 @@ def test_probes_measure_and_change_nothing(tiny, tmp_path):
         assert {k: row[k] for k in before if k != "seconds"} == {
             k: v for k, v in before.items() if k != "seconds"
         }
-        assert 0 < row["train/gradient_error"] < row["train/bound/masked"]
-        assert row["train/bound/masked"] < row["train/bound/dense"]
+        assert 0 < row["train/gradient_error"] < row["train/bound_estimate/masked"]
+        assert row["train/bound_estimate/masked"] < row["train/bound_estimate/dense"]
+        assert 0 < row["train/bound/ratio"] < 1
+        assert "train/bound/masked" not in row, "an estimate is not called a bound"
         assert -1 <= row["train/gradient_cosine"] < 1
         assert row["train/gradient_error_relative"] > 0
         assert row["train/obd/masked"] <= row["train/obd/bound"]
@@ -71,7 +74,7 @@ def test_losses_with_and_without_memory(tiny, tmp_path, loss):
     assert probed.history[0]["train/gradient_error"] > 0
 
 
-@pytest.mark.parametrize("steps", [1, 7, 8, 9, 20, 391])
+@sweep("steps", [1, 7, 8, 9, 20, 391])
 def test_probed_steps_are_few_and_spread(steps):
     probes = Probes.__new__(Probes)
     probes.steps = 8
@@ -95,7 +98,7 @@ def test_wrong_names_are_refused_at_once(tiny, layer, message):
         tiny(layer)
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("layer", "message"),
     [
         ({"method": {"options": {"mixup": 1.0}}}, "without mix-up"),

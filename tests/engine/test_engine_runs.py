@@ -13,20 +13,22 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-import edgemask.engine.files as files_module
+import edgemask._files as files_module
+from edgemask._files import write_text
 from edgemask.data import load
 from edgemask.engine import (
     Interrupted,
     LossError,
     Observer,
     config_hash,
+    dump_yaml,
     load_run,
     resume,
     train,
 )
 from edgemask.engine.checkpoint import Checkpoints
 from edgemask.engine.rundir import RunDir, default_name
-from edgemask.errors import UserError
+from edgemask.errors import EdgeMaskWarning, UserError
 
 
 class Count(Observer):
@@ -212,6 +214,21 @@ def test_a_checkpoint_of_another_version_is_refused(tiny, tmp_path):
     assert snapshot(path) == before
 
 
+def test_a_damaged_checkpoint_is_named_and_the_run_ends_the_same(tiny, tmp_path):
+    undisturbed = train(tiny(), out=tmp_path / "undisturbed")
+    path = tmp_path / "run"
+    stop_after(tiny(), path, 9)
+    before, newest = Checkpoints(path / "checkpoints").paths()
+    content = bytearray(newest.read_bytes())
+    content[len(content) // 2] ^= 4
+    newest.write_bytes(content)
+    with pytest.warns(EdgeMaskWarning, match=f"{newest.name}.*going on from .*{before.name}"):
+        run = resume(path)
+    assert (run.path / "model.safetensors").read_bytes() == (
+        undisturbed.path / "model.safetensors"
+    ).read_bytes()
+
+
 def test_a_full_disk_stops_with_a_clear_word_and_the_run_goes_on_later(tiny, tmp_path, monkeypatch):
     undisturbed = train(tiny(), out=tmp_path / "undisturbed")
     path = tmp_path / "run"
@@ -240,26 +257,69 @@ def test_a_folder_that_cannot_be_made(tiny):
         train(tiny(), out="/proc/x/run")
 
 
-def test_two_processes_do_not_write_one_run(tiny, tmp_path):
-    folder = RunDir(tmp_path / "run")
-    folder.prepare()
-    script = (
-        "import sys\nfrom edgemask.engine.rundir import RunDir\n"
-        f"with RunDir({str(folder.path)!r}).lock():\n print('held', flush=True)\n sys.stdin.read()"
-    )
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    with subprocess.Popen(
-        [sys.executable, "-c", script],
+HOLD = """
+import sys
+from edgemask.engine.rundir import RunDir
+with RunDir(sys.argv[1]).lock():
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+START = """
+import sys
+from edgemask.engine import load_yaml, resolve, train
+from edgemask.errors import EdgeMaskWarning, UserError
+from pathlib import Path
+while not Path(sys.argv[3]).exists():
+    pass
+try:
+    train(resolve(load_yaml(Path(sys.argv[1]))), out=sys.argv[2])
+    print("trained")
+except UserError as error:
+    print(error)
+"""
+
+
+def _python(script, *arguments):
+    return subprocess.Popen(
+        [sys.executable, "-c", script, *map(str, arguments)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env=environment,
-    ) as other:
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+def test_a_held_folder_is_left_as_it_is(fresh, tiny, tmp_path):
+    folder = RunDir(tmp_path / "run")
+    stop_after(tiny(), folder.path, 3)
+    with _python(HOLD, folder.path) as other:
         assert other.stdout.readline() == "held\n"
-        with pytest.raises(UserError, match="another process is working on"):
-            train(tiny(), out=folder.path)
-        other.kill()
-    assert train(tiny({"train": {"epochs": 1}}), out=folder.path).finished
+        # What the other process is writing at this moment.
+        (folder.path / ".metrics.jsonl.x.tmp").write_text("half")
+        (folder.checkpoints / ".0000000009.pt.x.tmp").write_text("half")
+        before = snapshot(folder.path)
+        for _ in range(3):
+            with pytest.raises(UserError, match="another process is working on"):
+                train(tiny(), out=folder.path, fresh=fresh)
+        assert snapshot(folder.path) == before
+    with folder.lock():  # its temporary files are removed when it is gone
+        assert not list(folder.path.glob("**/*.tmp"))
+
+
+def test_of_several_starts_at_once_one_trains(tiny, tmp_path):
+    write_text(tmp_path / "config.yaml", dump_yaml(tiny()))
+    go = tmp_path / "go"
+    starts = [_python(START, tmp_path / "config.yaml", tmp_path / "run", go) for _ in range(3)]
+    go.touch()
+    said = [start.communicate(timeout=600)[0] for start in starts]
+    assert all(text == "trained\n" or "another process is working" in text for text in said)
+    assert "trained\n" in said
+    assert load_run(tmp_path / "run").finished
+    undisturbed = train(tiny(), out=tmp_path / "undisturbed")
+    assert (tmp_path / "run/model.safetensors").read_bytes() == (
+        undisturbed.path / "model.safetensors"
+    ).read_bytes()
 
 
 def test_a_loss_that_explodes_keeps_the_last_good_checkpoint(tiny, tmp_path):
@@ -304,12 +364,12 @@ def test_heads_and_losses_start_from_the_same_weights_and_order(tiny, tmp_path):
         seen: list = []
         real = loop.Stepper.step
 
-        def step(self, phase, batches, clock, seen=seen, key=key, real=real):
+        def step(self, phase, batches, clock, samples, seen=seen, key=key, real=real):
             if not seen:
                 net = self.method.nets["net"]
                 start[key] = {n: p.detach().clone() for n, p in net.named_parameters()}
             seen.append(batches[0]["train"].index.tolist())
-            return real(self, phase, batches, clock)
+            return real(self, phase, batches, clock, samples)
 
         loop.Stepper.step = step
         try:
@@ -347,11 +407,11 @@ def test_checkpoints_by_the_clock(tiny, tmp_path, monkeypatch):
 
 def test_a_log_that_is_not_finite_becomes_null(tiny, tmp_path):
     from edgemask.engine import Objects
-    from edgemask.methods import Step, Supervised
+    from edgemask.methods import StepResult, Supervised
 
     class Odd(Supervised):
         def step(self, phase, batch, clock):
-            return Step(super().step(phase, batch, clock).loss, {"odd": float("nan")})
+            return StepResult(super().step(phase, batch, clock).loss, {"odd": float("nan")})
 
     config = tiny({"train": {"epochs": 1}, "method": {"name": "object:odd"}})
     run = train(config, out=tmp_path / "run", objects=Objects(method=Odd()))

@@ -12,6 +12,7 @@ from edgemask.engine.optim import build_optimiser, l1_term, loss_optimiser, set_
 from edgemask.engine.schedules import build_schedule
 from edgemask.errors import UserError
 from edgemask.losses import build
+from sweeps import sweep
 
 
 def rates(name, options, epochs=12, **extra):
@@ -30,7 +31,7 @@ def torch_rates(make, epochs=12):
     return result
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("name", "options", "reference"),
     [
         ("cosine", {}, lambda o: lr_scheduler.CosineAnnealingLR(o, 12)),
@@ -76,7 +77,7 @@ def test_warm_up_rises_step_by_step():
     ]
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("name", "options"),
     [
         ("cosine", {"start": 12.0}),
@@ -101,7 +102,7 @@ def test_the_rate_and_beta1_reach_the_optimiser():
     assert set_rate(optimiser, config, schedule, epoch=3, time=3.0, fixed=0.7) == 0.7
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("name", "kind"),
     [("sgd", torch.optim.SGD), ("adam", torch.optim.Adam), ("adamw", torch.optim.AdamW)],
 )

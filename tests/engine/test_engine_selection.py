@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from types import SimpleNamespace
 
@@ -13,9 +14,10 @@ from torch import nn
 
 from edgemask.data import load
 from edgemask.engine import config_hash, evaluate, fit, load_run, merge, resolve, train
-from edgemask.engine.loop import Trainer
+from edgemask.engine.checkpoint import Checkpoints
 from edgemask.engine.selection import Selection
 from edgemask.errors import UserError
+from sweeps import sweep
 
 CHOICE = {
     "data": {"validation": 0.1, "test_limit": None},
@@ -39,16 +41,16 @@ def equal(first, second):
 def seen(monkeypatch):
     """Take down each network's weights after each epoch; the second epoch answers all rightly."""
     weights = []
-    real = Selection.look
+    real = Selection.update
 
-    def look(self, outcome, epoch):
+    def update(self, outcome, epoch):
         weights.append(states(self.nets))
         if epoch == 1:
             (right,) = outcome.by_network.values()
             outcome = dataclasses.replace(outcome, labels=right)
         real(self, outcome, epoch)
 
-    monkeypatch.setattr(Selection, "look", look)
+    monkeypatch.setattr(Selection, "update", update)
     return weights
 
 
@@ -100,19 +102,19 @@ def test_each_network_chooses_for_itself_and_the_first_of_equals_is_kept():
         for net in nets.values():
             nn.init.constant_(net.weight, epoch)
         history.append(states(nets))
-        selection.look(outcome([0, 1], first=first, second=second), epoch)
+        selection.update(outcome([0, 1], first=first, second=second), epoch)
     assert selection.epochs == {"first": 1, "second": 2}
     assert selection.accuracies == {"first": 1.0, "second": 1.0}
     twin = Selection("validation", nets)
     twin.load_state_dict(selection.state_dict())
-    twin.take()
+    twin.load_best()
     assert equal(nets["first"].state_dict(), history[1]["first"])
     assert equal(nets["second"].state_dict(), history[2]["second"])
 
 
 def test_even_the_worst_epoch_is_better_than_none():
     selection = Selection("validation", {"net": nn.Linear(1, 1)})
-    selection.look(outcome([0, 1], net=[1, 0]), 0)
+    selection.update(outcome([0, 1], net=[1, 0]), 0)
     assert selection.epochs == {"net": 0}
 
 
@@ -148,13 +150,13 @@ def test_clean_validation_samples_of_the_dataset(tmp_path):
 
 def test_rollback_goes_on_from_the_best_weights(tiny, tmp_path, seen, monkeypatch):
     left = []
-    real = Trainer.save
+    real = Checkpoints.save
 
-    def save(self):
-        left.append(states(self.method.nets))
-        real(self)
+    def save(self, state, step):
+        left.append({name: {**net} for name, net in copy.deepcopy(state["networks"]).items()})
+        return real(self, state, step)
 
-    monkeypatch.setattr(Trainer, "save", save)
+    monkeypatch.setattr(Checkpoints, "save", save)
     run = train(tiny(CHOICE, {"train": {"rollback": True}}), out=tmp_path / "run")
     assert [equal(state["net"], seen[1]["net"]) for state in left] == [False, True, True, False]
     # The last epoch stays as it was, so that "last" and what it says of the samples hold together.
@@ -177,7 +179,7 @@ def test_only_a_choice_changes_the_name_of_a_run():
     assert name(chosen) != name(chosen, {"train": {"rollback": True}})
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("settings", "match"),
     [
         ({"train": {"select": "validation"}}, r"train\.select.*data\.validation is 0"),
@@ -185,7 +187,6 @@ def test_only_a_choice_changes_the_name_of_a_run():
         ({"train": {"select": "best"}}, r"train\.select"),
         ({"train": {"select": "clean_validation"}}, "'digits' has no clean validation samples"),
     ],
-    ids=["no held-out part", "nothing to go back to", "unknown", "no clean samples"],
 )
 def test_a_choice_without_samples_is_refused_before_training(settings, match, tiny, tmp_path):
     with pytest.raises(UserError, match=match):

@@ -9,10 +9,12 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from edgemask._random import seed_everything, stream
 from edgemask.data import Loader, load
 from edgemask.engine import Objects, merge, resolve, train
-from edgemask.engine.job import build_job
-from edgemask.engine.randomness import seed_everything, stream
+from edgemask.engine.run_data import build_run_data
+from head_helpers import MASKING
+from sweeps import sweep
 
 PLAIN = {
     "data": {"spec": "digits", "limit": 150, "test_limit": 50},
@@ -35,7 +37,7 @@ def trained(tmp_path, *layers, model=net, name="run") -> nn.Module:
 
 def by_hand(config, step) -> nn.Module:
     """The same job as a plain loop: the model, and what each batch does to it."""
-    job = build_job(config, Objects())
+    job = build_run_data(config, Objects())
     seed_everything(stream("weights", config.train.seed, 0))
     model = net()
     loader = Loader(
@@ -144,7 +146,7 @@ def test_mixup_refuses_what_cannot_be_mixed():
         mix(torch.ones(2, dtype=torch.long), torch.ones(2, dtype=torch.long), 0.5)
 
 
-@pytest.mark.parametrize("head", ["sem", "skan", "dropconnect"])
+@sweep("head", MASKING)
 @pytest.mark.parametrize(
     "layer",
     [

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import edgemask.engine.checkpoint as checkpoint_module
-import edgemask.engine.finish as finish_module
-import edgemask.engine.tester as tester_module
+import edgemask.engine.evaluation as evaluation_module
+import edgemask.engine.outputs as outputs_module
 from edgemask.engine import Config, Interrupted, Observer, Run, resume, train
 from edgemask.engine.rundir import RunDir
 
@@ -172,13 +172,13 @@ POINTS = {
         RunDir, "write_config", deadly(RunDir.write_config, 1, before=False)
     ),
     "while testing": lambda patch: patch(
-        tester_module.Tester, "__call__", deadly(tester_module.Tester.__call__, 3)
+        evaluation_module.Evaluator, "__call__", deadly(evaluation_module.Evaluator.__call__, 3)
     ),
     "between checkpoint and metrics": lambda patch: patch(
         RunDir, "write_history", deadly(RunDir.write_history, 2)
     ),
     "before the summary": lambda patch: patch(
-        finish_module, "write_json", deadly(finish_module.write_json, 1)
+        outputs_module, "write_json", deadly(outputs_module.write_json, 1)
     ),
 }
 
@@ -244,9 +244,11 @@ def test_sigterm_saves_says_how_to_go_on_and_loses_nothing(config, reference, tm
             raise
 
     assert in_child(work) == 50
-    assert said.read_text() == f"stopped by SIGTERM and saved; go on with: edgemask resume {path}"
+    assert (
+        said.read_text() == f"stopped by SIGTERM and saved; continue with: edgemask resume {path}"
+    )
     last = checkpoint_module.Checkpoints(path / "checkpoints").load()
-    assert last["position"]["steps"] == STEPS + 2
+    assert last["progress"]["total_steps"] == STEPS + 2
     assert not Run(path).finished
     assert in_child(lambda: resume(path)) == 0
     assert contents(path) == wanted

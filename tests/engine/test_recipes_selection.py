@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from edgemask.engine.recipes import RECIPES, explain
+from sweeps import sweep
 
 
 @pytest.mark.parametrize("dataset", ["cifar100", "cifar80n-o"])
@@ -34,8 +35,8 @@ def test_josnc_on_webvision_is_table_s6_and_pretrained_only_as_released():
     assert RECIPES["webvision-mini/josnc-resnet50-sem"].config().head.name == "sem"
 
 
-@pytest.mark.parametrize(("dataset", "fall"), [("cifar10", 80), ("cifar100", 100)])
-@pytest.mark.parametrize("method", ["coteaching", "jocor"])
+@sweep(("dataset", "fall"), [("cifar10", 80), ("cifar100", 100)])
+@sweep("method", ["coteaching", "jocor"])
 def test_small_loss_methods_shorten_adams_memory(method, dataset, fall):
     config = RECIPES[f"{dataset}/{method}"].config()
     assert config.optim.schedule.name == "linear"

@@ -6,6 +6,7 @@ import pytest
 
 from edgemask.engine.recipes import RECIPES, explain
 from edgemask.engine.schedules import build_schedule
+from sweeps import sweep
 
 
 def values(name):
@@ -45,7 +46,7 @@ RELEASED = {
 }
 
 
-@pytest.mark.parametrize("name", RELEASED)
+@sweep("name", RELEASED)
 def test_released_settings(name):
     config = RECIPES[name].config()
     found = (
@@ -98,7 +99,7 @@ def test_dividemix_on_webvision_by_its_second_script():
     assert config.method.options["reg_covar"] == 1e-3
 
 
-@pytest.mark.parametrize("name", ["cifar10/elr", "cifar10/elr-asym", "cifar100/elr-sem"])
+@sweep("name", ["cifar10/elr", "cifar10/elr-asym", "cifar100/elr-sem"])
 def test_noisy_samples_choose_the_weights_of_elr_and_cdr_as_released(name):
     for recipe in (name, "cifar10/cdr-released"):
         config = RECIPES[recipe].config()

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import copy
+import pickle
+import warnings
 
 import pytest
 import torch
 from torch import nn
 
 import edgemask as em
-from edgemask.errors import UserError
+from edgemask.errors import EdgeMaskWarning, UserError
 from edgemask.heads import HEADS, find_classifier
+from head_helpers import MASKING
 
 
 class Net(nn.Module):
@@ -98,7 +101,7 @@ def test_wrong_heads_and_options() -> None:
         em.attach(Net("head"), "sme")
     with pytest.raises(UserError, match=r"does not take these options.*roh"):
         em.attach(Net("head"), "sem", roh=0.3)
-    with pytest.raises(UserError, match="rho must lie in"):
+    with pytest.raises(UserError, match="rho=3: expected a number in"):
         em.attach(Net("head"), "sem", rho=3)
     assert type(em.attach(Net("head"), em.SEMLinear, rho=0.2).head) is em.SEMLinear
 
@@ -115,7 +118,7 @@ def test_weights_optimiser_mode_and_random_state_are_kept(head: str) -> None:
     model(x).square().sum().backward()
     optimiser.step()
     before = torch.get_rng_state()
-    em.attach(model.eval(), head)
+    em.attach(model.eval(), head, **({"seed": 1} if head in MASKING else {}))
     assert torch.equal(torch.get_rng_state(), before)
     assert model.head.weight is weight
     assert model.head.bias is bias
@@ -214,6 +217,187 @@ def test_a_child_called_module_is_no_wrapper() -> None:
     assert find_classifier(model) == "fc"
 
 
+class Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc1, self.fc2 = nn.Linear(6, 6), nn.Linear(6, 6)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.fc2(self.fc1(x).relu())
+
+
+class Deep(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = nn.Sequential(*[Block() for _ in range(3)])
+        self.head = nn.Linear(6, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.blocks(x))
+
+
+def masked(model: nn.Module) -> list[str]:
+    return [name for name, module in model.named_modules() if isinstance(module, em.SEMLinear)]
+
+
+def test_several_layers_by_names_and_patterns() -> None:
+    model = Deep()
+    parameters = dict(model.named_parameters())
+    at = ["blocks.*.fc2", "head"]
+    assert em.attach(model, "sem", at=at, rho=0.3) is model
+    names = ["blocks.0.fc2", "blocks.1.fc2", "blocks.2.fc2", "head"]
+    assert masked(model) == names
+    assert all(parameter is parameters[n] for n, parameter in model.named_parameters())
+    heads = [model.get_submodule(name) for name in names]
+    assert len({int(head.seed) for head in heads}) == 4
+    with em.one_step(model):
+        model(torch.randn(8, 6)).sum().backward()
+        masks = [head.last_mask.clone() for head in heads]
+        model(torch.randn(8, 6)).sum().backward()
+    assert [int(head.steps) for head in heads] == [1] * 4
+    assert all(torch.equal(head.last_mask, mask) for head, mask in zip(heads, masks, strict=True))
+    for head in heads:
+        assert head.rho == 0.3
+        assert (head.weight.grad[head.last_mask == 0] == 0).all()
+    assert masked(em.detach(model)) == []
+    assert all(parameter is parameters[n] for n, parameter in model.named_parameters())
+
+
+def test_patterns_of_every_form() -> None:
+    assert masked(em.attach(Deep(), at="blocks.[02].fc?")) == [
+        f"blocks.{block}.{layer}" for block in (0, 2) for layer in ("fc1", "fc2")
+    ]
+    assert len(masked(em.attach(Deep(), at=("*", "head")))) == 7, "each layer once"
+    wrapped = nn.DataParallel(torch.compile(Deep(), backend="eager"))
+    em.attach(wrapped, at=["blocks.1.*", "head"])
+    prefix = "module._orig_mod."
+    assert masked(wrapped) == [prefix + n for n in ("blocks.1.fc1", "blocks.1.fc2", "head")]
+
+
+def test_patterns_that_match_nothing_and_wrong_layers() -> None:
+    for at in ("blocks.*.fc3", ["head", "blocks.*.fc3"]):
+        model = Deep()
+        with pytest.raises(
+            UserError,
+            match=r"at='blocks.\*.fc3' matches no linear layer of Deep; its.*blocks.0.fc1",
+        ):
+            em.attach(model, at=at)
+        assert masked(model) == [], "nothing is replaced when something is wrong"
+    for at, message in [
+        (["head", "blocks"], "at='blocks' is a Sequential, not a linear layer"),
+        (["head", "haed"], "at='haed' names no layer of Deep"),
+        ([], "names no layer; its linear layers"),
+    ]:
+        model = Deep()
+        with pytest.raises(UserError, match=message):
+            em.attach(model, at=at)
+        assert masked(model) == []
+
+
+def test_a_given_seed_gives_each_head_its_own() -> None:
+    seeds = []
+    for _ in range(2):
+        model = em.attach(Deep(), "sem", at=["head", "blocks.*"], seed=7)
+        seeds.append([int(model.get_submodule(name).seed) for name in masked(model)])
+    assert seeds[0] == seeds[1]
+    assert len(set(seeds[0])) == 7
+    assert int(model.head.seed) == 7
+    assert seeds[0] != [int(em.attach(Deep(), "sem", seed=8).head.seed)]
+
+
+class LoraLinear(nn.Module):
+    """A layer with a low-rank addition, built like peft's."""
+
+    def __init__(self, layer: nn.Linear) -> None:
+        super().__init__()
+        self.base_layer = layer
+        self.in_features, self.out_features = layer.in_features, layer.out_features
+        self.lora_A = nn.ModuleDict({"default": nn.Linear(layer.in_features, 2, bias=False)})
+        self.lora_B = nn.ModuleDict({"default": nn.Linear(2, layer.out_features, bias=False)})
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.base_layer(x) + self.lora_B["default"](self.lora_A["default"](x))
+
+
+class SavedCopy(nn.Module):
+    """A layer of which a copy is trained, built like peft's modules_to_save."""
+
+    def __init__(self, layer: nn.Linear) -> None:
+        super().__init__()
+        self.original_module = layer
+        self.modules_to_save = nn.ModuleDict({"default": copy.deepcopy(layer)})
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.modules_to_save["default"](x)
+
+
+class Peft(nn.Module):
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.base_model = model
+        self.peft_config = {"default": None}
+
+
+def test_adapters() -> None:
+    model = Deep()
+    model.head = LoraLinear(model.head)
+    for at in (None, "head", "h*"):
+        with pytest.raises(UserError, match=r"at='(base_model\.)?head' .* adapter .*LoraLinear"):
+            em.attach(Peft(model), at=at)
+    assert masked(model) == []
+    em.attach(model, at="head.base_layer")
+    assert masked(model) == ["head.base_layer"]
+    assert masked(em.detach(model)) == []
+
+    model = Deep()
+    model.head = SavedCopy(model.head)
+    model.blocks[0].fc1 = LoraLinear(model.blocks[0].fc1)
+    em.attach(Peft(model))
+    assert masked(model) == ["head.modules_to_save.default"], "the copy that is trained"
+    model(torch.randn(4, 6)).sum().backward()
+    assert int(model.head.modules_to_save["default"].steps) == 1
+
+
+def test_a_layer_called_base_layer_is_a_layer() -> None:
+    model = nn.ModuleDict({"base_layer": nn.Linear(3, 2)})
+    assert find_classifier(model) == "base_layer"
+
+
+@pytest.mark.parametrize("head", [name for name in HEADS if name != "linear"])
+def test_plain_state_dict(head: str) -> None:
+    model = em.attach(nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3)), head)
+    model(torch.randn(8, 6)).sum().backward()
+    before = {key: value.clone() for key, value in model.state_dict().items()}
+    state = em.plain_state_dict(model)
+    after = model.state_dict()
+    assert before.keys() == after.keys()
+    assert all(torch.equal(after[key], before[key]) for key in before)
+    plain = em.detach(copy.deepcopy(model))
+    plain.load_state_dict(state, strict=True)
+    if head not in ("kan", "skan"):
+        plain = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
+        plain.load_state_dict(state, strict=True)
+        assert list(state) == list(plain.state_dict())
+    x = torch.randn(4, 6)
+    torch.testing.assert_close(plain.eval()(x), model.eval()(x))
+    model.load_state_dict(plain.state_dict(), strict=True)
+
+
+def test_plain_state_dict_of_shared_bare_and_expected_heads() -> None:
+    model = Net("head")
+    model.extra = nn.ModuleList([model.head])
+    state = em.plain_state_dict(em.attach(model))
+    assert not [key for key in state if key.endswith(("scores", "steps", "seed"))]
+    assert {"head.weight", "extra.0.weight"} <= set(state)
+    assert set(em.plain_state_dict(em.attach(nn.Linear(4, 2)))) == {"weight", "bias"}
+    assert set(em.plain_state_dict(nn.Linear(4, 2))) == {"weight", "bias"}
+    model = em.attach(Net("head"), "sem", inference="expected")
+    model(torch.randn(8, 6))
+    plain, x = Net("head"), torch.randn(4, 6)
+    plain.load_state_dict(em.plain_state_dict(model))
+    torch.testing.assert_close(plain(x), model.eval()(x))
+
+
 def test_copies_of_an_attached_model() -> None:
     model = em.attach(Net("head"))
     twin = copy.deepcopy(model)
@@ -256,12 +440,75 @@ def test_timm_trains() -> None:
     assert int(model.get_classifier().steps) == 1
 
 
-def test_timm_with_two_classifiers_is_ambiguous() -> None:
+DISTILLED = {
+    "deit_tiny_distilled_patch16_224": ["head", "head_dist"],
+    "levit_128s": ["head.linear", "head_dist.linear"],
+    "repvit_m1_0": ["head.head.l", "head.head_dist.l"],
+}
+
+
+@pytest.mark.parametrize("name", DISTILLED)
+def test_both_classifiers_of_a_distilled_timm_model(name: str) -> None:
     timm = pytest.importorskip("timm")
     with torch.device("meta"):
-        model = timm.create_model("deit_tiny_distilled_patch16_224", num_classes=4)
+        model = timm.create_model(name, num_classes=4)
+    em.attach(model, "sem")
+    assert masked(model) == DISTILLED[name]
     with pytest.raises(UserError, match="more than one layer may be meant"):
+        find_classifier(model)
+    em.detach(model)
+    assert masked(model) == []
+
+
+def test_a_distilled_timm_model_trains() -> None:
+    timm = pytest.importorskip("timm")
+    model = timm.create_model(
+        "deit_tiny_distilled_patch16_224", num_classes=4, img_size=32, depth=1
+    )
+    for layer in model.get_classifier():
+        nn.init.normal_(layer.weight)
+    em.attach(model, "sem")
+    model(torch.randn(2, 3, 32, 32)).sum().backward()
+    assert [int(head.steps) for head in model.get_classifier()] == [1, 1]
+    seeds = [int(head.seed) for head in model.get_classifier()]
+    assert seeds[0] != seeds[1]
+
+
+def test_a_convolution_as_classifier_is_refused() -> None:
+    timm = pytest.importorskip("timm")
+    with torch.device("meta"):
+        model = timm.create_model("resnetv2_50", num_classes=4)
+    with pytest.raises(UserError, match=r"classifier of ResNetV2 is a convolution \(Conv2d"):
         em.attach(model)
+    with pytest.raises(UserError, match=r"at='head.fc' is a Conv2d, not a linear layer"):
+        em.attach(model, at="head.fc")
+
+
+def test_reset_classifier_warns() -> None:
+    timm = pytest.importorskip("timm")
+    model = em.attach(timm.create_model("test_vit", num_classes=5, img_size=32), "sem")
+    twin = pickle.loads(pickle.dumps(copy.deepcopy(model)))
+    with pytest.warns(EdgeMaskWarning, match="reset_classifier replaced the head head of Vision"):
+        twin.reset_classifier(7)
+    assert type(twin.get_classifier()) is nn.Linear
+    assert twin.get_classifier().out_features == 7
+    assert type(model.get_classifier()) is em.SEMLinear, "the original is left alone"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        twin.reset_classifier(3)  # a plain one by now
+        em.attach(twin, "sem")
+        em.detach(twin).reset_classifier(4)
+    assert "reset_classifier" not in twin.__dict__
+
+
+def test_plain_state_dict_of_a_timm_model() -> None:
+    timm = pytest.importorskip("timm")
+    model = em.attach(timm.create_model("test_vit", num_classes=5, img_size=32), "sem")
+    model(torch.randn(2, 3, 32, 32))
+    plain = timm.create_model("test_vit", num_classes=5, img_size=32)
+    plain.load_state_dict(em.plain_state_dict(model), strict=True)
+    x = torch.randn(2, 3, 32, 32)
+    assert torch.equal(plain.eval()(x), model.eval()(x))
 
 
 TORCHVISION = {

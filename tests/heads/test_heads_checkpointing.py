@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import edgemask as em
-from edgemask.heads import DropConnectLinear, DynamicDropConnectLinear
+from edgemask.heads import HEADS
+from head_helpers import MASKING
 
-HEADS = {
-    "sem": lambda: em.SEMLinear(8, 4, seed=1, dtype=torch.float64),
-    "skan": lambda: em.SKANLinear(8, 4, seed=1, dtype=torch.float64),
-    "dropconnect": lambda: DropConnectLinear(8, 4, seed=1, dtype=torch.float64),
-    "ddc": lambda: DynamicDropConnectLinear(8, 4, seed=1, dtype=torch.float64),
-}
+MADE = {name: functools.partial(HEADS[name], 8, 4, seed=1, dtype=torch.float64) for name in MASKING}
 
 
 def network(kind: str) -> nn.Module:
     torch.manual_seed(7)
     body = nn.Sequential(nn.Linear(6, 8, dtype=torch.float64), nn.Tanh(), nn.Linear(8, 8).double())
-    return nn.Sequential(body, HEADS[kind]())
+    return nn.Sequential(body, MADE[kind]())
 
 
 def batches(count: int = 3) -> list[torch.Tensor]:
@@ -47,7 +45,7 @@ def assert_same(one: nn.Module, two: nn.Module) -> None:
         torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-12, msg=name)
 
 
-@pytest.mark.parametrize("kind", HEADS)
+@pytest.mark.parametrize("kind", MADE)
 def test_without_a_block(kind: str) -> None:
     plain, saved = network(kind), network(kind)
     for x in batches():
@@ -57,7 +55,7 @@ def test_without_a_block(kind: str) -> None:
     assert int(saved[1].steps) == 3
 
 
-@pytest.mark.parametrize("kind", HEADS)
+@pytest.mark.parametrize("kind", MADE)
 @pytest.mark.parametrize("reentrant", [False, True])
 @pytest.mark.parametrize("close_first", [False, True])
 def test_within_a_block(kind: str, reentrant: bool, close_first: bool) -> None:

@@ -15,8 +15,10 @@ from torch import nn
 
 import edgemask as em
 from edgemask.heads import HEADS
+from head_helpers import MASKING
 
-MASKING = ["sem", "skan", "dropconnect"]
+# Dynamic DropConnect takes its scores in the backward pass, which breaks the graph (docs/heads.md).
+ONE_GRAPH = [name for name in MASKING if name != "dynamic-dropconnect"]
 
 
 @pytest.fixture(autouse=True)
@@ -62,7 +64,7 @@ def compare(name: str, backend: str, *, train_only: bool = False, **options: obj
     torch.testing.assert_close(compiled(x), fresh(x))
 
 
-@pytest.mark.parametrize("name", MASKING)
+@pytest.mark.parametrize("name", ONE_GRAPH)
 def test_compiled_equals_eager(name: str) -> None:
     compare(name, "aot_eager")
 
@@ -221,7 +223,8 @@ def test_half_types_keep_statistics_and_masks_in_float32(dtype: str) -> None:
     # of those can be told to leave AMX alone.
     for extra in ({}, {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16"}):
         command = [sys.executable, "-c", AUTOCAST, dtype]
-        environment = {**os.environ, **extra}
+        # plain torch on both sides, so that statistics can be compared to the bit
+        environment = {**os.environ, "EDGEMASK_NATIVE": "0", **extra}
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         if done.returncode >= 0:
             break

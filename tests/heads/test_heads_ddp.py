@@ -108,6 +108,15 @@ def work(rank: int, port: int, folder: str) -> None:
     late(torch.randn(8, 5)).sum().backward()
     results["late"] = late.module[1].last_mask.clone()
 
+    # fixed weights under several torch seeds: rank 0's draw decides, and the seeds differ
+    results["seeds"] = []
+    for seed in range(3):
+        fixed = nn.Sequential(nn.Linear(5, 6), nn.Linear(6, 4))
+        for p in fixed.parameters():
+            nn.init.constant_(p, 0.5)
+        torch.manual_seed(10 * seed + rank)
+        results["seeds"].append(int(em.attach(fixed, "sem")[1].seed))
+
     # not finite on one rank: no rank steps
     model = make("sem")
     model(batches()[0][0])
@@ -168,6 +177,11 @@ def test_one_all_reduce_a_step(ranks: list, case: str) -> None:
 def test_attached_after_wrapping(ranks: list) -> None:
     assert torch.equal(ranks[0]["late"], ranks[1]["late"])
     assert (ranks[0]["late"] == 0).any()
+
+
+def test_heads_on_fixed_weights_follow_torch_s_seed_of_rank_0(ranks: list) -> None:
+    assert ranks[0]["seeds"] == ranks[1]["seeds"]
+    assert len(set(ranks[0]["seeds"])) == 3
 
 
 def test_bad_features_on_one_rank_stop_all(ranks: list) -> None:

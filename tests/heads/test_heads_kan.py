@@ -194,15 +194,15 @@ def test_skan_builds_no_tensor_of_edge_outputs() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"grid_size": 0}, "at least 1"),
-        ({"spline_order": 0}, "at least 1"),
+        ({"grid_size": 0}, "grid_size=0: expected a number of at least 1"),
+        ({"spline_order": 0}, "of at least 1"),
         ({"grid_range": (1.0, -1.0)}, "low < high"),
-        ({"normalise": "instance"}, "normalise must be"),
+        ({"normalise": "instance"}, "normalise='instance': expected 'none' or"),
     ],
 )
 def test_wrong_options(options: dict, message: str) -> None:
     for kind in (em.KANLinear, em.SKANLinear):
         with pytest.raises(UserError, match=message):
             kind(4, 3, **options)
-    with pytest.raises(UserError, match="criterion must be one of rms, second_moment"):
+    with pytest.raises(UserError, match="criterion='obd': expected 'rms' or 'second_moment'"):
         em.SKANLinear(4, 3, criterion="obd")

@@ -41,8 +41,8 @@ def test_shapes_and_gradients(kind: type[nn.Module], shape: tuple[int, ...]) -> 
 
 
 def test_learns(kind: type[nn.Module]) -> None:
-    head = kind(6, 3)
-    x = torch.randn(60, 6)
+    head = kind(12, 3)
+    x = torch.randn(60, 12)
     target = x[:, :3].argmax(1)
     optimiser = torch.optim.Adam(head.parameters(), lr=0.05)
     for _ in range(60):

@@ -66,7 +66,7 @@ def ensemble(head: DropConnectLinear, x: torch.Tensor, masks: int = 4000) -> tor
 def test_dropconnect_averages_over_masks(scaling: str, inference: str, error: float) -> None:
     torch.manual_seed(3)
     head = DropConnectLinear(
-        256, 10, p=0.5, scaling=scaling, inference=inference, samples=2000
+        256, 10, p=0.5, scaling=scaling, inference=inference, samples=2000, seed=1
     ).eval()
     with torch.no_grad():
         head.weight.mul_(4)
@@ -207,14 +207,14 @@ def test_ddc_survives_a_move() -> None:
 @pytest.mark.parametrize(
     ("kind", "options", "message"),
     [
-        (DropoutLinear, {"p": 1.0}, r"p must lie in \[0, 1\), got 1.0"),
-        (DropConnectLinear, {"p": -0.1}, r"p must lie in \[0, 1\)"),
-        (DropConnectLinear, {"scaling": "half"}, "scaling must be"),
-        (DropConnectLinear, {"inference": "mean"}, "inference must be"),
-        (DropConnectLinear, {"samples": 0}, "samples must be at least 1"),
-        (DynamicDropConnectLinear, {"p0": 0.6, "pg": 0.5}, "sum below 1"),
-        (DynamicDropConnectLinear, {"drop": "all"}, "drop must be"),
-        (DynamicDropConnectLinear, {"mode": "hook"}, "mode must be"),
+        (DropoutLinear, {"p": 1.0}, r"p=1.0: expected a number in \[0, 1\)"),
+        (DropConnectLinear, {"p": -0.1}, r"p=-0.1: expected a number in \[0, 1\)"),
+        (DropConnectLinear, {"scaling": "half"}, "scaling='half': expected 'inverted' or 'none'"),
+        (DropConnectLinear, {"inference": "mean"}, "inference='mean': expected 'scaled' or"),
+        (DropConnectLinear, {"samples": 0}, "samples=0: expected a number of at least 1"),
+        (DynamicDropConnectLinear, {"p0": 0.6, "pg": 0.5}, "sum of p0 and pg must be below 1"),
+        (DynamicDropConnectLinear, {"drop": "all"}, "drop='all': expected 'small' or"),
+        (DynamicDropConnectLinear, {"mode": "hook"}, "mode='hook': expected 'ste' or"),
     ],
 )
 def test_wrong_options(kind: type[nn.Module], options: dict, message: str) -> None:

@@ -13,9 +13,7 @@ from torch import nn
 
 import edgemask as em
 from edgemask.errors import UserError
-from edgemask.heads import masked
-from edgemask.heads.masked import masked_linear_in
-from edgemask.heads.workspace import Workspace
+from edgemask.heads.sem import edge_scores, normalise_scores
 from head_helpers import (
     LargestTensor,
     edge_activations,
@@ -34,13 +32,15 @@ def train(head: em.SEMLinear, steps: int = 3, batch: int = 6) -> None:
 
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_starts_as_linear_and_moves_torch_s_state_as_far(bias: bool, dtype: torch.dtype) -> None:
+def test_starts_as_linear_and_masks_move_no_random_state(bias: bool, dtype: torch.dtype) -> None:
     torch.manual_seed(5)
     plain = nn.Linear(7, 3, bias, dtype=dtype)
     after = torch.get_rng_state()
     torch.manual_seed(5)
+    head = em.SEMLinear(7, 3, bias, dtype=dtype, seed=1)
+    assert torch.equal(torch.get_rng_state(), after), "a given seed draws nothing"
+    torch.manual_seed(5)
     head = em.SEMLinear(7, 3, bias, dtype=dtype)
-    assert torch.equal(torch.get_rng_state(), after)
     assert isinstance(head, nn.Linear)
     assert [n for n, _ in head.named_parameters()] == [n for n, _ in plain.named_parameters()]
     for one, two in zip(head.parameters(), plain.parameters(), strict=True):
@@ -85,8 +85,6 @@ def test_first_score_is_the_first_batch_s_own() -> None:
     head = em.SEMLinear(6, 4, beta=0.9)
     x = torch.randn(8, 6)
     head(x)
-    from edgemask.heads.functional import edge_scores, normalise_scores
-
     torch.testing.assert_close(head.scores, normalise_scores(edge_scores(x, head.weight)))
 
 
@@ -277,11 +275,11 @@ def test_expectation_matches_the_masks() -> None:
     head = em.SEMLinear(20, 5, beta=0.0)
     x = torch.randn(16, 20)
     masks = []
-    for _ in range(4000):
+    for _ in range(1000):
         head(x)
         masks.append(head.last_mask.clone())
     p = head.keep_probability()
-    bound = 4.4 * (p * (1 - p) / 4000).sqrt() + 2.0**-16  # 100 edges, 99.9 % together
+    bound = 4.4 * (p * (1 - p) / 1000).sqrt() + 2.0**-16  # 100 edges, 99.9 % together
     assert ((torch.stack(masks).mean(0) - p).abs() <= bound).all()
 
 
@@ -314,41 +312,6 @@ def test_gradients_with_the_mask_fixed() -> None:
 
         assert torch.autograd.gradcheck(layer, (x, head.weight, head.bias))
         assert torch.autograd.gradgradcheck(layer, (x, head.weight, head.bias))
-
-
-def large_problem() -> tuple[torch.Tensor, ...]:
-    g = torch.Generator().manual_seed(3)
-    shapes = ((3, 2, 512), (260, 512), (260,), (260, 512))
-    v, w, b, m = (torch.randn(s, generator=g, dtype=torch.float64) for s in shapes)
-    assert w.numel() >= masked._LARGE
-    return v, w, b, (m > 0).double()
-
-
-@pytest.mark.parametrize("bias", [True, False])
-def test_large_layers_have_the_gradients_of_small_ones(bias: bool) -> None:
-    v, w, b, mask = large_problem()
-    out = torch.randn(3, 2, 260, dtype=torch.float64)
-    results = []
-    for layer in (
-        lambda v, w, b: masked_linear_in(Workspace(), v, w, mask, b),
-        lambda v, w, b: F.linear(v, w * mask, b),
-    ):
-        leaves = [t.clone().requires_grad_() for t in ((v, w, b) if bias else (v, w))]
-        value = layer(*(leaves if bias else [*leaves, None]))
-        first = torch.autograd.grad((value * out).sin().sum(), leaves, create_graph=True)
-        second = torch.autograd.grad(sum(g.square().sum() for g in first), leaves)
-        results.append((value, *first, *second))
-    for one, two in zip(*results, strict=True):
-        torch.testing.assert_close(one, two, rtol=1e-10, atol=1e-12)
-
-
-def test_large_layers_give_only_the_gradients_asked_for() -> None:
-    v, w, b, mask = large_problem()
-    value = masked_linear_in(Workspace(), v, w.requires_grad_(), mask, b)
-    value.sum().backward()
-    assert v.grad is None
-    assert b.grad is None
-    assert torch.equal(w.grad != 0, mask != 0)
 
 
 @pytest.mark.parametrize("size", [(16, 8), (512, 260)])
@@ -388,13 +351,13 @@ def test_no_tensor_of_the_size_of_a(criterion: str, policy: str, size: tuple[int
 
 def test_options_are_checked_and_shown() -> None:
     for name, value in [("rho", -0.1), ("rho", 1.01), ("rho", float("nan")), ("beta", 1.0)]:
-        with pytest.raises(UserError, match=f"{name} must lie in"):
+        with pytest.raises(UserError, match=f"{name}=.*expected a number in"):
             em.SEMLinear(4, 3, **{name: value})
-    with pytest.raises(UserError, match="beta must lie in"):
+    with pytest.raises(UserError, match=r"beta=-0\.5: expected a number in"):
         em.SEMLinear(4, 3, beta=-0.5)
     with pytest.raises(UserError, match="unknown criterion 'l2'"):
         em.SEMLinear(4, 3, criterion="l2")
-    with pytest.raises(UserError, match="inference must be 'dense' or 'expected', got 'mean'"):
+    with pytest.raises(UserError, match="inference='mean': expected 'dense' or 'expected'"):
         em.SEMLinear(4, 3, inference="mean")
     for wrong in ("inverse", "inverted(0.5)", "inverted(x)"):
         with pytest.raises(UserError, match="scaling must be"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 
 import pytest
 import torch
@@ -11,14 +12,10 @@ from torch import nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 import edgemask as em
-from edgemask.heads import DropConnectLinear, DynamicDropConnectLinear
+from edgemask.heads import HEADS
+from head_helpers import MASKING
 
-DRAWING = {
-    "sem": lambda: em.SEMLinear(6, 4, seed=1),
-    "skan": lambda: em.SKANLinear(6, 4, seed=1),
-    "dropconnect": lambda: DropConnectLinear(6, 4, seed=1),
-    "ddc": lambda: DynamicDropConnectLinear(6, 4, seed=1),
-}
+DRAWING = {name: functools.partial(HEADS[name], 6, 4, seed=1) for name in MASKING}
 
 
 @pytest.fixture(params=DRAWING)
@@ -52,9 +49,9 @@ def test_two_views_share_mask_and_step(head: nn.Module) -> None:
     before = int(head.steps)
     with em.one_step(head):
         first = head(x)
-        mask, scores = head.last_mask, state_of(head).get("scores")
+        mask, scores = head.step_state.mask, state_of(head).get("scores")
         second, third = head(x), head(torch.randn(5, 6))
-        assert head.last_mask is mask
+        assert head.step_state.mask is mask
     assert torch.equal(first, second)
     assert third.shape == first.shape
     assert int(head.steps) == before + 1
@@ -132,11 +129,11 @@ def test_nested_blocks_are_the_outermost_one(head: nn.Module) -> None:
     with em.one_step(head):
         with em.one_step(head):
             head(torch.randn(4, 6))
-        mask = head.last_mask
+        mask = head.step_state.mask
         with em.one_step(head):
             head(torch.randn(4, 6))
         head(torch.randn(4, 6))
-        assert head.last_mask is mask
+        assert head.step_state.mask is mask
     assert int(head.steps) == before + 1
 
 
@@ -188,11 +185,11 @@ def test_predicting_inside_a_block(head: nn.Module) -> None:
             assert torch.equal(head(x), dense)
         assert int(head.steps) == before
         head(x)
-        mask = head.last_mask
+        mask = head.step_state.mask
         with em.predicting(head):
             assert torch.equal(head(x), dense)
         head(x)
-        assert head.last_mask is mask
+        assert head.step_state.mask is mask
     assert int(head.steps) == before + 1
     with em.predicting(head):
         head(x).sum().backward()  # with gradient, as some teachers run

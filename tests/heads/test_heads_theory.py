@@ -65,6 +65,23 @@ def test_proposition_2(seed: int, size: tuple[int, int, int], scale: float, nois
     assert gradient_error_bound(errors, norms, w, one) == dense
 
 
+def test_proposition_2_says_nothing_about_scaled_masks() -> None:
+    """Kept edges divided by their keep probability: the bound with the mask may be larger."""
+    import edgemask as em
+
+    torch.manual_seed(0)
+    head = em.SEMLinear(64, 10, scaling="inverted", beta=0.0)
+    head(torch.randn(32, 64))
+    errors, norms = torch.tensor([[1.0, -1.0] + [0.0] * 8]), torch.ones(1)
+    weight, mask = head.weight.detach(), head.last_mask
+    dense = gradient_error_bound(errors, norms, weight)
+    assert mask.max() > 1
+    assert gradient_error_bound(errors, norms, weight, mask) > dense
+    assert gradient_error_bound(errors, norms, weight, (mask != 0).float()) < dense
+    says = " ".join(gradient_error_bound.__doc__.split())
+    assert "With a mask of zeros and ones it is never larger" in says
+
+
 def test_the_bound_holds_for_real_gradients() -> None:
     """D_f <= U on a backbone whose Jacobian is known: v = x A, theta = A."""
     g = torch.Generator().manual_seed(0)

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from edgemask import losses
+from sweeps import sweep
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "losses.json"
 DATA = json.loads(GOLDEN.read_text())
@@ -98,7 +99,7 @@ def identity(entry: dict[str, Any]) -> str:
     return f"{repository}-{entry['config']}-{entry['loss']}{height}-{entry['input']}"
 
 
-@pytest.mark.parametrize("entry", DATA["results"], ids=identity)
+@sweep("entry", DATA["results"])
 def test_value_and_gradient(entry: dict[str, Any]) -> None:
     given = DATA["inputs"][entry["input"]]
     dtype = getattr(torch, entry["dtype"])

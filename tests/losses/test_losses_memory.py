@@ -9,6 +9,7 @@ import torch
 
 from edgemask import losses
 from loss_helpers import batch, make
+from sweeps import sweep
 
 
 def plain_softmax(row: list[float]) -> list[float]:
@@ -165,7 +166,7 @@ def test_pruned_gce_keeps_its_decisions() -> None:
         losses.TruncatedGCELoss().prune(logits, target, index)
 
 
-@pytest.mark.parametrize("name", ["elr", "sop", "tgce"])
+@sweep("name", ["elr", "sop", "tgce"])
 def test_wrong_index_is_named(name: str) -> None:
     logits, target, _ = batch(3)
     criterion = make(name, pruned=True) if name == "tgce" else make(name)

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import inspect
+import math
 import pickle
 import re
+import tomllib
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import torch
 
 from edgemask import losses
+from edgemask._options import Range, check_options
 from edgemask.errors import UserError
 from edgemask.losses.presets import published
+from edgemask.losses.published import SOURCES
 from loss_helpers import NAMES
+from sweeps import sweep
 
 DATASETS = ("cifar10", "cifar100", "webvision", "clothing1m")
 # loss: its arguments, then their values for the four datasets in the table of the JAL code.
@@ -41,12 +48,12 @@ JAL_TABLE = {
     "jal-ce": ("alpha beta a", (1, 1, 30), (5, 1, 20), (50, 1, 30), (5, 0.1, 5)),
     "jal-fl": ("alpha beta a", (1, 1, 30), (5, 1, 20), (50, 1, 30), (5, 0.1, 5)),
     "ldr": ("margin temperature", (0.1, 10), (0.1, 1), (0.1, 1), (0.1, 1)),
-    "ce+lc": ("delta", 2.5, 0.5, None, None),
+    "logit-clipping": ("delta", 2.5, 0.5, None, None),
 }
-CLIPPED = {"gce", "sce", "nce+rce", "nfl+rce", "anl-ce", "anl-fl", "ce+lc"}
+CLIPPED = {"gce", "sce", "nce+rce", "nfl+rce", "anl-ce", "anl-fl", "logit-clipping"}
 
 
-@pytest.mark.parametrize("name", JAL_TABLE)
+@sweep("name", JAL_TABLE)
 def test_default_is_the_table_of_the_jal_code(name: str) -> None:
     keys, *columns = JAL_TABLE[name]
     for dataset, column in zip(DATASETS, columns, strict=True):
@@ -66,7 +73,7 @@ def test_default_is_the_table_of_the_jal_code(name: str) -> None:
         assert {key: getattr(criterion, key) for key in expected} == expected
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("name", "dataset", "source", "expected"),
     [
         ("anl", "cifar10", "anl", {"alpha": 5, "beta": 5, "min_prob": 1e-7}),
@@ -99,7 +106,7 @@ def test_other_sources(
     losses.preset(name, dataset, source=source)
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("name", "dataset", "source", "l1", "l2"),
     [
         ("ce", "cifar10", None, 0, 1e-4),
@@ -154,7 +161,7 @@ def test_losses_with_a_memory() -> None:
         losses.preset("elr", "my-data", num_samples=10)
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("name", "dataset", "classes", "used"),
     [
         ("jal", "digits", None, "cifar10"),
@@ -188,8 +195,8 @@ def test_loss_without_published_numbers() -> None:
     assert criterion.settings.lr == 0.01
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("dataset", [*DATASETS, "mnist", "digits", None])
+@sweep("name", NAMES)
+@sweep("dataset", [*DATASETS, "mnist", "digits", None])
 def test_every_loss_has_a_preset_for_everything(name: str, dataset: str | None) -> None:
     criterion = losses.preset(name, dataset, num_classes=10, num_samples=20)
     value = criterion(torch.randn(4, 10), torch.arange(4), torch.arange(4))
@@ -235,17 +242,20 @@ def test_mistakes_are_named() -> None:
         losses.preset("jal", "cifar10", source="apl")
     with pytest.raises(UserError, match="noise='pair'"):
         losses.preset("jal", "cifar10", noise="pair")  # type: ignore[arg-type]
-    with pytest.raises(UserError, match="'gce' has no option 'p'; it has: q, min_prob, reduction"):
+    with pytest.raises(
+        UserError,
+        match="'gce' has no option 'p'; it has: q, scale, weight, ignore_index, reduction",
+    ):
         losses.build("gce", p=0.7)
-    with pytest.raises(UserError, match="q='big' of the loss 'gce': expected a number"):
+    with pytest.raises(UserError, match="GCELoss: q='big': expected a number"):
         losses.build("gce", q="big")
-    with pytest.raises(UserError, match=re.escape("q=2.0: expected a number in (0, 1]")):
+    with pytest.raises(UserError, match=re.escape("q=2: expected a number in (0, 1]")):
         losses.build("gce", q=2)
     with pytest.raises(UserError, match="reduction='sum'"):
         losses.build("ce", reduction="sum")
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("name", "options"),
     [
         ("agce", {"a": 0.0}),
@@ -275,17 +285,78 @@ def test_values_outside_the_definition(name: str, options: dict[str, float]) -> 
         losses.build(name, **options)
 
 
+def test_a_config_is_checked_against_the_signature() -> None:
+    gce = losses.LOSSES["gce"]
+    with pytest.raises(UserError, match=re.escape("loss.options.q=5: expected a number in (0, 1]")):
+        check_options(gce, {"q": 5}, "loss.options")
+    with pytest.raises(UserError, match=re.escape("loss.options.q='abc': expected a number")):
+        check_options(gce, {"q": "abc"}, "loss.options")
+    with pytest.raises(UserError, match=r"loss\.options\.p: no such key"):
+        check_options(gce, {"p": 1}, "loss.options")
+    assert check_options(gce, {"q": 1, "weight": [1, 2]}, "loss.options") == {
+        "q": 1.0,
+        "min_prob": 1e-7,
+        "scale": 1.0,
+        "weight": [1.0, 2.0],
+        "ignore_index": -100,
+        "reduction": "mean",
+    }
+
+
+@sweep("name", NAMES)
+def test_every_number_has_a_range(name: str) -> None:
+    entry = losses.LOSSES[name]
+    for key, parameter in inspect.signature(entry).parameters.items():
+        if not isinstance(parameter.default, float):
+            continue
+        assert any(isinstance(each, Range) for each in get_args(parameter.annotation)), key
+        needed = {"num_samples": 1, "num_classes": 2} if entry.needs_index else {}
+        for wrong in (math.nan, math.inf, "abc", True):
+            with pytest.raises(UserError, match=f"{key}=.*: expected"):
+                entry(**needed, **{key: wrong})
+
+
+def test_the_l1_penalty_comes_with_the_loss() -> None:
+    for name, dataset, l1 in [
+        ("jal", "cifar10", 5e-5),
+        ("jal-fl", "cifar100", 5e-6),
+        ("anl", "cifar100", 5e-7),
+        ("jal", "clothing1m", 0.0),
+        ("gce", "cifar10", 0.0),
+    ]:
+        criterion = losses.preset(name, dataset)
+        assert criterion.l1 == losses.preset_settings(name, dataset).l1 == l1
+        assert copy.deepcopy(criterion).l1 == pickle.loads(pickle.dumps(criterion)).l1 == l1
+    assert losses.build("jal").l1 == losses.JALCELoss().l1 == 0.0
+
+
+def test_every_file_of_settings_names_its_source() -> None:
+    files = sorted((Path(losses.__file__).parent / "settings").glob("*.toml"))
+    assert {file.stem for file in files} == set(SOURCES)
+    for file in files:
+        table = tomllib.loads(file.read_text())
+        assert table["source"] == f"code of {file.stem.upper()}"
+        assert table["url"].startswith("https://github.com/")
+        assert re.fullmatch("[0-9a-f]{7,}", table["commit"])
+        assert set(table["losses"]) | set(table["own_losses"]) <= set(losses.LOSSES)
+        datasets = {key.split("/")[0] for rows in table["losses"].values() for key in rows}
+        assert datasets <= {key.split("/")[0] for key in table["training"]}
+
+
 def test_short_names_mean_the_first_of_their_family() -> None:
     assert losses.LOSSES["jal"] is losses.LOSSES["jal-ce"]
     assert losses.LOSSES["anl"] is losses.LOSSES["anl-ce"]
+    assert losses.LOSSES["ls"] is losses.LabelSmoothingLoss
+    assert losses.LOSSES["tgce"] is losses.TruncatedGCELoss
+    assert losses.LOSSES["ce+lc"] is losses.LOSSES["logit_clipping"] is losses.LogitClipLoss
     assert losses.preset_settings("jal", "cifar10").loss == "jal-ce"
 
 
 def test_snippets_of_the_page_run(capsys: pytest.CaptureFixture[str]) -> None:
     page = (Path(__file__).parents[2] / "docs" / "losses.md").read_text()
     blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    assert len(blocks) == 3
-    exec("\n".join(blocks), {})
+    assert len(blocks) == 4
+    exec(compile("\n".join(blocks), "losses.md", "exec", dont_inherit=True), {})
     printed = capsys.readouterr().out
     assert "{'alpha': 5.0, 'beta': 1.0, 'a': 20.0}" in printed
     assert "code of JAL, cifar100 settings" in printed

@@ -15,6 +15,7 @@ from torch.nn import functional as F
 
 from edgemask import losses
 from loss_helpers import CLASSES, FOCAL, NAMES, SAMPLES, batch, make
+from sweeps import sweep
 
 EXTREMES = {
     "all low": torch.full((1, CLASSES), -1e4),
@@ -28,7 +29,7 @@ EXTREMES = {
 }
 
 
-@pytest.mark.parametrize("name", NAMES)
+@sweep("name", NAMES)
 def test_mean_is_mean_of_none(name: str) -> None:
     logits, target, index = batch()
     torch.manual_seed(1)
@@ -40,7 +41,7 @@ def test_mean_is_mean_of_none(name: str) -> None:
     torch.testing.assert_close(mean(logits, target, index), values.mean(), rtol=1e-12, atol=0)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@sweep("name", NAMES)
 def test_soft_equals_hard_on_one_hot(name: str) -> None:
     logits, target, index = batch()
     soft = F.one_hot(target, CLASSES).float()
@@ -71,7 +72,7 @@ PER_LABEL = [
 ]
 
 
-@pytest.mark.parametrize("name", PER_LABEL)
+@sweep("name", PER_LABEL)
 def test_soft_target_is_mean_over_labels(name: str) -> None:
     logits, first, _ = batch()
     second = (first + 1) % CLASSES
@@ -81,7 +82,7 @@ def test_soft_target_is_mean_over_labels(name: str) -> None:
     torch.testing.assert_close(criterion(logits, mixed.double()), expected)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in [*FOCAL, "elr", "sop"]])
+@sweep("name", [name for name in NAMES if name not in [*FOCAL, "elr", "sop"]])
 def test_gradient_in_float64(name: str) -> None:
     logits, target, _ = batch(4, scale=1.5)
     soft = torch.softmax(torch.randn(4, CLASSES, dtype=torch.float64), dim=1)
@@ -91,9 +92,9 @@ def test_gradient_in_float64(name: str) -> None:
     assert torch.autograd.gradcheck(lambda z: criterion(z, soft, index), logits)
 
 
-@pytest.mark.parametrize("precision", ["float32", "bfloat16", "float16"])
-@pytest.mark.parametrize("autocast", [False, True])
-@pytest.mark.parametrize("name", NAMES)
+@sweep("precision", ["float32", "bfloat16", "float16"])
+@sweep("autocast", [False, True])
+@sweep("name", NAMES)
 def test_finite_at_extremes(name: str, precision: str, autocast: bool) -> None:
     criterion = make(name)
     dtype = getattr(torch, precision)
@@ -111,7 +112,7 @@ def test_finite_at_extremes(name: str, precision: str, autocast: bool) -> None:
             assert logits.grad.isfinite().all(), (case, label)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@sweep("name", NAMES)
 def test_float32_agrees_with_float64(name: str) -> None:
     logits, target, index = batch(scale=4.0)
     torch.manual_seed(1)
@@ -121,7 +122,7 @@ def test_float32_agrees_with_float64(name: str) -> None:
     assert narrow.item() == pytest.approx(wide.item(), rel=1e-5)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if losses.LOSSES[name].symmetric])
+@sweep("name", [name for name in NAMES if losses.LOSSES[name].symmetric])
 @given(data=st.data())
 def test_symmetric_losses_are_symmetric(name: str, data: st.DataObject) -> None:
     numbers = st.floats(-10, 10, allow_nan=False, width=32)
@@ -135,7 +136,7 @@ def test_symmetric_losses_are_symmetric(name: str, data: st.DataObject) -> None:
     assert total.item() == pytest.approx(constant.item(), rel=1e-5)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if not losses.LOSSES[name].symmetric])
+@sweep("name", [name for name in NAMES if not losses.LOSSES[name].symmetric])
 def test_other_losses_are_not_symmetric(name: str) -> None:
     criterion = make(name, reduction="none")
     labels = index = torch.arange(CLASSES)
@@ -145,7 +146,7 @@ def test_other_losses_are_not_symmetric(name: str) -> None:
     assert total.item() != pytest.approx(constant.item(), rel=1e-4)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@sweep("name", NAMES)
 def test_bounded_losses_are_bounded(name: str) -> None:
     criterion = make(name).eval()
     wrong = torch.tensor([[-1.0, 1.0, 0.0, 0.0, 0.0]])
@@ -157,7 +158,7 @@ def test_bounded_losses_are_bounded(name: str) -> None:
         assert far > 20 * near
 
 
-@pytest.mark.parametrize("name", NAMES)
+@sweep("name", NAMES)
 def test_right_prediction_costs_less_than_wrong_one(name: str) -> None:
     criterion = make(name).eval()
     logits = 5.0 * F.one_hot(torch.tensor([2, 2]), CLASSES).double()
@@ -165,7 +166,7 @@ def test_right_prediction_costs_less_than_wrong_one(name: str) -> None:
     assert values[0] < values[1]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@sweep("name", NAMES)
 def test_empty_batch_costs_nothing(name: str) -> None:
     logits = torch.zeros(0, CLASSES, requires_grad=True)
     empty = torch.zeros(0, dtype=torch.long)
@@ -174,7 +175,7 @@ def test_empty_batch_costs_nothing(name: str) -> None:
     assert value.item() == 0.0
 
 
-@pytest.mark.parametrize("name", NAMES)
+@sweep("name", NAMES)
 def test_survives_copies_pickles_and_checkpoints(name: str) -> None:
     logits, target, index = batch()
     criterion = make(name)
@@ -190,15 +191,18 @@ def test_survives_copies_pickles_and_checkpoints(name: str) -> None:
         assert torch.equal(twin(logits, target, index), expected)
 
 
-@pytest.mark.parametrize("name", ["ce", "jal-ce", "anl-ce-er", "ldr", "ce+lc", "sop"])
-def test_compiles_into_one_graph(name: str) -> None:
+@sweep("name", ["ce", "nfl+rce", "jal-ce", "anl-ce-er", "ldr", "ce+lc", "sop"])
+@sweep("weight", [None, [1.0, 2.0, 3.0, 4.0, 5.0]])
+def test_compiles_into_one_graph(name: str, weight: list[float] | None) -> None:
     logits, target, index = batch(dtype=torch.float32)
-    criterion = make(name)
+    target[0] = -100
+    criterion = make(name, weight=weight)
+    torch._dynamo.reset()  # all losses share the code of forward, and few versions of it are kept
     compiled = torch.compile(criterion, backend="eager", fullgraph=True)
     torch.testing.assert_close(compiled(logits, target, index), criterion(logits, target, index))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@sweep("name", NAMES)
 def test_facts_are_stated(name: str) -> None:
     entry = losses.LOSSES[name]
     assert entry.equation

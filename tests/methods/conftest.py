@@ -20,7 +20,7 @@ TINY: dict[str, Any] = {
 }
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def tiny() -> Callable[..., Config]:
     """Return the config of a run of a second: an epoch of warm-up and one of the method."""
     return lambda *layers: resolve(merge(TINY, *layers))

@@ -13,8 +13,9 @@ import torch.nn.functional as F
 from edgemask.data import Loader, load
 from edgemask.engine import Interrupted, Objects, Observer, resolve, train
 from edgemask.engine.checkpoint import Checkpoints
-from edgemask.methods import METHODS, Feed, Method, Phase, Step
+from edgemask.methods import METHODS, Feed, Method, Phase, StepResult
 from edgemask.methods.parts import SampleTable
+from sweeps import sweep
 
 SETTINGS = {
     "data": {"spec": "digits", "limit": 120, "test_limit": 60},
@@ -90,7 +91,7 @@ class Alternating(Method):
         self.losses.write(labelled.index, rows)
         sizes = (len(labelled.index), 0 if unlabelled is None else len(unlabelled.index))
         self.log.append((clock.epoch, phase.name, clock.step, clock.steps, sizes))
-        return Step(rows.mean() + 0 * logits.sum(), {"kept": rows.detach().mean()})
+        return StepResult(rows.mean() + 0 * logits.sum(), {"kept": rows.detach().mean()})
 
     def after_step(self, phase, clock):
         if phase.name == "a":
@@ -251,7 +252,7 @@ def test_phases_survive_as_plain_data():
 
 def test_mistakes_in_a_method_are_named():
     with pytest.raises(ValueError, match="scalar"):
-        Step(torch.zeros(3))
+        StepResult(torch.zeros(3))
     with pytest.raises(NotImplementedError):
         Method().step(Phase(name="x", train=()), {}, None)
     method = Method()
@@ -260,7 +261,7 @@ def test_mistakes_in_a_method_are_named():
         method.load_state_dict({"old": {}})
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("options", "word"),
     [({"mixup": -1.0}, "mixup"), ({"sam": -0.1}, "sam"), ({"label_smoothing": 1.0}, "smoothing")],
 )
@@ -274,3 +275,10 @@ def test_every_method_declares_its_passes():
         assert method.roles, name
         for roles in method.roles.values():
             assert "main" in roles, name
+
+
+def test_methods_are_found_under_the_spelling_of_their_papers():
+    for spelling in ("co-teaching", "jo-src", "jo-snc", "jo_snc"):
+        name = METHODS.name_of(spelling)
+        assert name == spelling.replace("-", "").replace("_", "")
+        assert METHODS[spelling] is METHODS[name]

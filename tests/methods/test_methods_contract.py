@@ -2,37 +2,25 @@
 
 from __future__ import annotations
 
-import doctest
-import importlib
 import inspect
-import pkgutil
 from collections import Counter
 
 import pytest
 import torch
 
-from edgemask import methods
-from edgemask.engine import Objects, train
+from edgemask._options import check_options, option_defaults
+from edgemask.engine import Objects, resolve, train
 from edgemask.engine.checkpoint import Checkpoints
 from edgemask.engine.observer import Observer
 from edgemask.engine.stepping import Stepper
 from edgemask.errors import UserError
 from edgemask.heads import HEADS
 from edgemask.methods import METHODS, Method
-from edgemask.methods import parts as parts_package
-
-MODULES = [
-    *(f"edgemask.methods.{m.name}" for m in pkgutil.iter_modules(methods.__path__)),
-    *(f"edgemask.methods.parts.{m.name}" for m in pkgutil.iter_modules(parts_package.__path__)),
-]
+from head_helpers import MASKING
+from sweeps import sweep
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_docstrings(name):
-    assert not doctest.testmod(importlib.import_module(name)).failed
-
-
-@pytest.mark.parametrize("name", METHODS)
+@sweep("name", METHODS)
 def test_options_are_documented_keywords(name):
     text = inspect.getdoc(METHODS[name])
     for parameter in inspect.signature(METHODS[name]).parameters.values():
@@ -54,10 +42,10 @@ def watched(monkeypatch):
 
     real_step, real_run = Stepper.step, Method.run
 
-    def step(self, phase, batches, clock):
+    def step(self, phase, batches, clock, samples):
         before = scores(self.method)
         roles.clear()
-        result = real_step(self, phase, batches, clock)
+        result = real_step(self, phase, batches, clock, samples)
         after = scores(self.method)
         made = {name: after[name] - before[name] for name in after}
         records.append((type(self.method), phase, made, tuple(roles)))
@@ -72,11 +60,12 @@ def watched(monkeypatch):
     return records
 
 
-@pytest.mark.parametrize("accumulate", [1, 2])
+@sweep("accumulate", [1, 2])
 @pytest.mark.parametrize("name", METHODS)
 def test_one_score_update_a_step_for_each_network_that_learns(
     name, accumulate, tiny, tmp_path, watched
 ):
+    watched.clear()
     settings = {"method": {"name": name}, "train": {"accumulate": accumulate}}
     train(tiny(settings), out=tmp_path / "run")
     assert watched
@@ -92,14 +81,15 @@ def test_one_score_update_a_step_for_each_network_that_learns(
     assert phases == set(METHODS[name].roles)
 
 
-@pytest.mark.parametrize("head", HEADS)
+@sweep("head", HEADS)
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_runs_with_every_head(name, head, tiny, tmp_path, watched):
+    watched.clear()
     settings = {"method": {"name": name}, "head": {"name": head}, "data": {"limit": 64}}
     run = train(tiny(settings), out=tmp_path / "run")
     assert run.finished
-    masks = hasattr(HEADS[head](4, 2), "steps")
-    assert masks == (head in {"sem", "skan", "dropconnect", "ddc"})
+    masks = head in MASKING
+    assert masks == hasattr(HEADS[head](4, 2), "steps")
     for method, phase, made, _ in watched:
         expected = {net: int(net in phase.learners) for net in method.networks}
         assert made == (expected if masks else {}), phase.name
@@ -155,7 +145,7 @@ def test_killed_in_either_epoch_and_resumed_ends_with_the_same_bits(name, tiny, 
     assert (whole.trust == again.trust).all()
 
 
-@pytest.mark.parametrize("name", METHODS)
+@sweep("name", METHODS)
 def test_state_of_another_method_is_refused(name, tiny, tmp_path):
     method = METHODS[name]()
     config = tiny({"method": {"name": f"object:{name}"}, "loss": {"name": method.loss or "ce"}})
@@ -169,32 +159,50 @@ def test_state_of_another_method_is_refused(name, tiny, tmp_path):
 )
 def test_a_noise_rate_that_is_not_known_is_asked_for(name, option, tiny, tmp_path):
     given = {"noise": {"spec": "given"}, "method": {"name": name}}
-    with pytest.raises(UserError, match=rf"{name} has to know.*{option}"):
+    with pytest.raises(UserError, match=rf"{METHODS[name].__name__} has to know.*{option}"):
         train(tiny(given), out=tmp_path / "run")
     told = {**given, "method": {"name": name, "options": {option: 0.3}}}
     assert train(tiny(told), out=tmp_path / "told").finished
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("name", "options", "match"),
     [
-        ("coteaching", {"gradual": -1}, "coteaching: gradual must be 0 or above, got -1"),
-        ("coteaching", {"schedule": "mine"}, "'paper' or 'released', got 'mine'"),
-        ("coteaching", {"exponent": 0}, "exponent must be above 0"),
-        ("jocor", {"co_lambda": 2}, r"jocor: co_lambda must lie in \[0, 1\]"),
-        ("ca2c", {"top_k": 0}, "ca2c: top_k must be 1 or above"),
+        ("coteaching", {"gradual": -1}, "gradual=-1: expected a number of at least 0"),
+        ("coteaching", {"schedule": "mine"}, "schedule='mine': expected 'paper' or 'released'"),
+        ("coteaching", {"exponent": 0}, "exponent=0: expected a number above 0"),
+        ("jocor", {"co_lambda": 2}, r"co_lambda=2: expected a number in \[0, 1\]"),
+        ("ca2c", {"top_k": 0}, "top_k=0: expected a number of at least 1"),
         ("ca2c", {"top_k": 10}, "leaves none of 10 classes"),
-        ("ca2c", {"warmup": 2}, r"ca2c: warmup must lie in \[0, 2\)"),
+        ("ca2c", {"warmup": 2}, r"CA2C: warmup must lie in \[0, 2\)"),
         ("josrc", {"teacher_mode": "dead"}, "'train' or 'eval'"),
-        ("josrc", {"smoothing": 1.5}, "josrc: smoothing"),
-        ("josnc", {"neighbours": 0}, "josnc: neighbours must be 1 or above"),
+        ("josrc", {"smoothing": 1.5}, r"smoothing=1\.5: expected"),
+        ("josnc", {"neighbours": 0}, "neighbours=0: expected a number of at least 1"),
         ("josnc", {"thresholds": "x"}, "'class' or 'global'"),
-        ("josnc", {"temperature": 0}, "temperature must be above 0"),
+        ("josnc", {"temperature": 0}, "temperature=0: expected a number above 0"),
     ],
 )
 def test_wrong_options_are_named(name, options, match, tiny, tmp_path):
     with pytest.raises(UserError, match=match):
         train(tiny({"method": {"name": name, "options": options}}), out=tmp_path / "run")
+
+
+@pytest.mark.parametrize("value", ["yes", -1, True])
+def test_a_wrong_option_is_refused_when_the_config_is_resolved(value):
+    with pytest.raises(UserError, match=r"method\.options\.mixup=.*: expected a number"):
+        resolve({"method": {"options": {"mixup": value}}})
+
+
+@sweep("name", METHODS)
+def test_every_option_has_a_type_that_a_config_is_checked_against(name):
+    defaults = option_defaults(METHODS[name])
+    assert check_options(METHODS[name], {}, "method.options") == defaults
+    for option, default in defaults.items():
+        wrong = object() if isinstance(default, str) or default is None else "yes"
+        with pytest.raises(UserError, match=rf"method\.options\.{option}=.*: expected "):
+            check_options(METHODS[name], {option: wrong}, "method.options")
+        with pytest.raises(UserError, match=rf"{option}=.*: expected "):
+            METHODS[name](**{option: wrong})
 
 
 def test_josnc_wants_a_projector(tiny, tmp_path):

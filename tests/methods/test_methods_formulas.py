@@ -13,6 +13,7 @@ from torch.nn import functional as F
 from edgemask.data import Batch
 from edgemask.methods import CA2C, Clock, CoTeaching, JoCoR, JoSNC, JoSRC, Task
 from edgemask.models import create
+from sweeps import sweep
 
 CLASSES, SAMPLES, FEATURES = 4, 40, 5
 
@@ -134,7 +135,7 @@ def test_jocor_takes_the_joint_loss_and_one_optimiser():
     assert method.optimisers() == {"both": ("first", "second")}
 
 
-@pytest.mark.parametrize(("kind", "rate"), [("symmetric", 0.4), ("asymmetric", 0.2), ("pair", 0.4)])
+@sweep(("kind", "rate"), [("symmetric", 0.4), ("asymmetric", 0.2), ("pair", 0.4)])
 def test_jocor_halves_the_rate_of_asymmetric_noise(kind, rate):
     labels = torch.zeros(SAMPLES, dtype=torch.long)
     assert ready(JoCoR(), labels, noise_kind=kind).rate == pytest.approx(rate)
@@ -191,7 +192,7 @@ def test_ca2c_trusts_the_label_that_gets_the_votes():
     assert method.trust().tolist() == pytest.approx([9.5 / 11, 1.5 / 11, 0.5])
 
 
-@pytest.mark.parametrize("epoch", [0, 1, 12])
+@sweep("epoch", [0, 1, 12])
 def test_josrc_sorts_and_teaches(epoch):
     labels, inputs = batch(2, size=16)
     # With these weights and this smoothing all three kinds of samples occur.
@@ -254,8 +255,8 @@ def test_teacher_follows_after_the_step():
         assert torch.allclose(new, old + 0.25, atol=1e-6)
 
 
-@pytest.mark.parametrize("contrast", ["same", "cross"])
-@pytest.mark.parametrize("remembered", ["query", "key"])
+@sweep("contrast", ["same", "cross"])
+@sweep("remembered", ["query", "key"])
 def test_josnc_sorts_by_itself_and_its_neighbours(contrast, remembered):
     labels, inputs = batch(2, size=24)
     options = {"smoothing": 0.3, "alpha": 0.5, "beta": 0.7, "gamma": 0.2, "neighbours": 3}

@@ -13,11 +13,9 @@ from torch import nn
 
 from edgemask.errors import UserError
 from edgemask.methods.parts import Memory
-from edgemask.methods.parts.averages import follow
-from edgemask.methods.parts.classes import ClassTable, class_means
-from edgemask.methods.parts.queue import RingQueue
-from edgemask.methods.parts.rates import drop_rate, known_rate, threshold, warmup_epochs
-from edgemask.methods.parts.trust import trust_from_cleanness
+from edgemask.methods.parts.memory import ClassTable, RingQueue, class_means, update_ema
+from edgemask.methods.parts.schedules import drop_rate, known_rate, threshold, warmup_epochs
+from edgemask.methods.parts.selection import trust_from_cleanness
 
 
 @given(st.integers(1, 6), st.lists(st.integers(0, 9), max_size=8))
@@ -79,7 +77,7 @@ def test_average_follows_parameters_and_takes_buffers():
     average = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
     source(torch.randn(8, 2))
     before = [p.detach().clone() for p in average.parameters()]
-    follow(average, source, 0.9)
+    update_ema(average, source, 0.9)
     for old, new, theirs in zip(before, average.parameters(), source.parameters(), strict=True):
         expected = 0.9 * old + 0.1 * theirs
         assert torch.allclose(new, expected, atol=1e-6)

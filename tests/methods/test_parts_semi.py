@@ -12,14 +12,17 @@ from hypothesis import strategies as st
 from sklearn.mixture import GaussianMixture
 
 from edgemask.errors import UserError
-from edgemask.methods.parts.contrastive import contrastive_loss
-from edgemask.methods.parts.divergences import js_divergence
-from edgemask.methods.parts.gmm import low_loss_posterior, min_max
-from edgemask.methods.parts.guesses import co_guess, refine_labels, sharpen
+from edgemask.methods.parts.losses import contrastive_loss, js_divergence, prior_penalty
 from edgemask.methods.parts.mixing import draw_pairs, draw_share, mix, mix_rows
-from edgemask.methods.parts.priors import prior_penalty
-from edgemask.methods.parts.ramps import linear_ramp
-from edgemask.methods.parts.uniform import divergence_cutoff, uniform_selection
+from edgemask.methods.parts.pseudo_labels import co_guess, refine_labels, sharpen
+from edgemask.methods.parts.schedules import linear_ramp
+from edgemask.methods.parts.selection import (
+    divergence_cutoff,
+    low_loss_posterior,
+    min_max,
+    uniform_selection,
+)
+from sweeps import sweep
 
 
 def softmax(row):
@@ -87,7 +90,7 @@ def test_a_cut_mix_is_the_head_of_the_whole_one():
     assert torch.equal(cut[1], whole[1][:4])
 
 
-@pytest.mark.parametrize("alpha", [0.5, 1.0, 4.0])
+@sweep("alpha", [0.5, 1.0, 4.0])
 def test_shares_follow_the_beta_distribution(alpha):
     generator = torch.Generator().manual_seed(0)
     draws = np.array([draw_share(alpha, generator) for _ in range(4000)])

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from edgemask.engine import Objects, merge, resolve, train
-from edgemask.engine.loop import Trainer
 from edgemask.engine.recipes import RECIPES
+from edgemask.engine.stepping import Stepper
 from edgemask.errors import UserError
 from edgemask.methods import ELR, METHODS, SOP
 
@@ -16,17 +16,17 @@ QUIET = {"log": {"trackers": [], "thumbnails": 0}}
 
 
 @pytest.mark.parametrize("name", ["elr", "sop"])
-def test_the_config_names_the_loss_that_a_method_stands_on(name):
+def test_the_config_names_the_loss_that_a_method_needs(name):
     config = resolve({"method": {"name": name}})
     assert config.loss.name == name
     assert resolve({"method": {"name": name}, "loss": {"name": name}}) == config
-    with pytest.raises(UserError, match=rf"stands on the loss '{name}', got 'jal'"):
+    with pytest.raises(UserError, match=rf"needs the loss '{name}', got 'jal'"):
         resolve({"method": {"name": name}, "loss": {"name": "jal"}})
 
 
-def test_a_method_object_without_its_loss_is_refused(tiny, tmp_path):
-    config = tiny({"method": {"name": "object:elr"}})
-    with pytest.raises(UserError, match=r"ELR stands on the loss 'elr', but loss\.name is 'ce'"):
+def test_a_method_object_with_another_loss_is_refused(tiny, tmp_path):
+    config = tiny({"method": {"name": "object:elr"}, "loss": {"name": "jal"}})
+    with pytest.raises(UserError, match=r"loss\.name: .* needs the loss 'elr', got 'jal-ce'"):
         train(config, out=tmp_path / "run", objects=Objects(method=ELR()))
 
 
@@ -53,20 +53,20 @@ def test_published_options_come_with_the_dataset():
 
 @pytest.fixture
 def trained(tiny, tmp_path, monkeypatch):
-    """Train a method for two epochs; return the trainer with all its parts."""
+    """Train a method for two epochs; return the stepper with the method and its optimisers."""
 
     def run(name, **options):
-        trainers = []
-        start = Trainer.run
+        steppers = []
+        start = Stepper.begin
 
-        def kept(self):
-            trainers.append(self)
-            start(self)
+        def kept(self, phase):
+            steppers.append(self)
+            start(self, phase)
 
-        monkeypatch.setattr(Trainer, "run", kept)
+        monkeypatch.setattr(Stepper, "begin", kept)
         layers = {"method": {"name": name, "options": options}}
         train(tiny(merge(layers, {"train": {"epochs": 2}})), out=tmp_path / name)
-        return trainers[0]
+        return steppers[0]
 
     return run
 
@@ -86,33 +86,32 @@ def test_sop_sees_both_views_in_one_pass(monkeypatch, trained):
 
 
 def test_the_parameters_of_sop_move_by_rates_of_their_own(trained):
-    trainer = trained("sop")
-    criterion = trainer.method.task.criterion
+    stepper = trained("sop")
+    criterion = stepper.method.task.criterion
     assert criterion.u.abs().max() > 2e-7  # a hundred draws of 1e-8 to start with
-    groups = trainer.stepper.loss_optimiser.param_groups
+    groups = stepper.loss_optimiser.param_groups
     assert [group["lr"] for group in groups] == [criterion.lr_u, criterion.lr_v]
     assert all(group["momentum"] == 0 for group in groups)
     moved = {
-        id(p)
-        for o in trainer.stepper.optimisers.values()
-        for g in o.param_groups
-        for p in g["params"]
+        id(p) for o in stepper.optimisers.values() for g in o.param_groups for p in g["params"]
     }
     assert not moved & {id(p) for p in criterion.parameters()}
 
 
 def test_elr_trusts_what_its_target_says(trained):
-    trainer = trained("elr")
-    target = trainer.method.task.criterion.ensemble
-    labels = trainer.method.task.labels
-    trust = trainer.method.trust()
+    stepper = trained("elr")
+    target = stepper.method.task.criterion.ensemble
+    labels = stepper.method.task.labels
+    trust = stepper.method.trust()
     for i in (0, 17, 99):
         expected = float(target[i, labels[i]] / target[i].sum())
         assert float(trust[i]) == pytest.approx(expected, rel=1e-5)
 
 
-# Floors of the last accuracy, and of precision and recall of what is trusted. Measured with this
-# seed: cdr 0.755 (plain 0.699), elr 0.939 (plain 0.699), sop 0.947 (plain 0.811).
+# Floors of the last accuracy, and of precision and recall of what is trusted. Measured with seed 0:
+# cdr 0.755 (plain 0.699), elr 0.939 (plain 0.699), sop 0.947 (plain 0.811). Rounding differs
+# between processors and moves one run by several points, which is more than CDR gains: it is
+# compared over three seeds (0.744, plain 0.710).
 FLOORS = {
     "cdr": (0.72, 0.95, 0.85),
     "elr": (0.90, 0.95, 0.90),
@@ -125,13 +124,13 @@ def plain(tmp_path_factory):
     """Return the last accuracy of plain CE with the budget and the views of a method."""
     found = {}
 
-    def accuracy(views):
-        if views not in found:
-            settings = RECIPES["digits/cdr"].layer()
+    def accuracy(views, seed):
+        if (views, seed) not in found:
+            settings = merge(RECIPES["digits/cdr"].layer(), QUIET, {"train": {"seed": seed}})
             settings["method"] = {"name": "supervised", "options": {"views": views}}
-            run = train(resolve(merge(settings, QUIET)), out=tmp_path_factory.mktemp("plain"))
-            found[views] = run.history[-1]["test/accuracy"]
-        return found[views]
+            run = train(resolve(settings), out=tmp_path_factory.mktemp("plain"))
+            found[views, seed] = run.history[-1]["test/accuracy"]
+        return found[views, seed]
 
     return accuracy
 
@@ -139,10 +138,15 @@ def plain(tmp_path_factory):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FLOORS)
 def test_better_than_plain_training(name, plain, tmp_path):
-    run = train(RECIPES[f"digits/{name}"].config(QUIET), out=tmp_path / name)
-    accuracy = run.history[-1]["test/accuracy"]
-    ordinary = plain("weak" if name == "sop" else "none")
-    samples = run.samples
+    views, seeds = "weak" if name == "sop" else "none", range(3 if name == "cdr" else 1)
+    recipe = RECIPES[f"digits/{name}"].layer()
+    runs = [
+        train(resolve(merge(recipe, QUIET, {"train": {"seed": seed}})), out=tmp_path / f"{seed}")
+        for seed in seeds
+    ]
+    accuracy = np.mean([run.history[-1]["test/accuracy"] for run in runs])
+    ordinary = np.mean([plain(views, seed) for seed in seeds])
+    samples = runs[0].samples
     right, kept = samples["given"] == samples["clean"], samples["trust"] > 0.5
     precision, recall = np.mean(right[kept]), np.mean(kept[right])
     message = f"{name}: {accuracy:.3f} (plain {ordinary:.3f}), {precision:.3f}, {recall:.3f}"

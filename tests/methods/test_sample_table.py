@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from edgemask.methods.parts import Memory, SampleTable
-from edgemask.methods.parts.tables import joined_rows
+from edgemask.methods.parts.memory import joined_rows
 
 
 def test_rows_are_written_and_added_by_index():

@@ -20,6 +20,7 @@ from edgemask.engine import Config, Observer, Run, merge, resolve, train
 from edgemask.errors import UserError
 from edgemask.methods import METHODS, Clock, Method, Task
 from edgemask.models import create
+from sweeps import sweep
 
 SMALL: dict[str, Any] = {
     "data": {"spec": "digits"},
@@ -160,8 +161,8 @@ def test_losses_are_averaged_over_the_last_epochs(monkeypatch):
     assert a_method("dividemix", rate=0.8).window == 1
 
 
-@pytest.mark.parametrize("unlabelled_loss", [True, False])
-@pytest.mark.parametrize("kind", KINDS)
+@sweep("unlabelled_loss", [True, False])
+@sweep("kind", KINDS)
 def test_a_step_against_its_formula(kind, unlabelled_loss):
     method = a_method(
         kind, warmup=2, alpha=0.0, lambda_u=7.0, ramp=4.0, unlabelled_loss=unlabelled_loss
@@ -266,8 +267,8 @@ def test_a_subset_is_balanced_and_the_rest_stands_apart(kind):
     assert trust.isfinite().all()
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(
+@sweep("kind", KINDS)
+@sweep(
     ("right", "labelled", "unlabelled"),
     [(0, 32, 168), (200, 200, None), (199, 199, None), (190, 190, 10)],
 )
@@ -296,15 +297,15 @@ def test_empty_full_and_small_selections(kind, right, labelled, unlabelled, monk
 
 
 def test_what_is_refused():
-    with pytest.raises(UserError, match="dividemix: threshold"):
+    with pytest.raises(UserError, match=r"DivideMix: threshold=1\.5"):
         METHODS["dividemix"](threshold=1.5)
-    with pytest.raises(UserError, match="unicon: cutoff"):
+    with pytest.raises(UserError, match="UNICON: cutoff='mine'"):
         METHODS["unicon"](cutoff="mine")
-    with pytest.raises(UserError, match="unicon: warmup_batch must be 1 or above"):
+    with pytest.raises(UserError, match="UNICON: warmup_batch=0: expected a number of at least 1"):
         METHODS["unicon"](warmup_batch=0)
-    with pytest.raises(UserError, match="unicon: repeat_more_after must be 0 or above"):
+    with pytest.raises(UserError, match="UNICON: repeat_more_after=-1"):
         METHODS["unicon"](repeat_more_after=-1)
-    with pytest.raises(UserError, match="temperature must be above 0"):
+    with pytest.raises(UserError, match=r"temperature=0\.0: expected a number above 0"):
         METHODS["unicon"](temperature=0.0)
     with pytest.raises(UserError, match="warmup must lie in"):
         a_method("dividemix", warmup=10)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from edgemask.errors import UserError
 from edgemask.models import MODELS, Backbone, create
+from sweeps import sweep
 
 SHAPES = {"cnn8-mnist": (1, 28, 28), "small-cnn": (1, 8, 8), "mlp": (7,)}
 WIDTH = 0.25
@@ -38,8 +39,8 @@ def warmed(name: str, **options: object) -> Backbone:
     return model.eval()
 
 
-@pytest.mark.parametrize("name", MODELS)
 class TestContract:
+    @sweep("name", MODELS)
     def test_parts_make_the_whole(self, name: str) -> None:
         model, x = warmed(name), batch_for(name)
         features = model.encode(x)
@@ -52,6 +53,7 @@ class TestContract:
         assert type(model.head) is nn.Linear
         assert model.head.in_features == model.num_features
 
+    @sweep("name", MODELS)
     def test_every_parameter_learns(self, name: str) -> None:
         model = narrow(name)
         assert model.training
@@ -60,10 +62,12 @@ class TestContract:
         # A bias before batch norm has no effect, so its gradient is (numerically) nothing.
         assert [n for n in silent if not n.endswith("bias")] == []
 
+    @sweep("name", MODELS)
     def test_one_sample_in_eval_equals_its_row(self, name: str) -> None:
         model, x = warmed(name).double(), batch_for(name).double()
         torch.testing.assert_close(model(x[:1]), model(x)[:1])
 
+    @sweep("name", MODELS)
     def test_eval_is_deterministic_and_writes_nothing(self, name: str) -> None:
         model, x = warmed(name), batch_for(name)
         before = copy.deepcopy(model.state_dict())
@@ -71,6 +75,7 @@ class TestContract:
         for key, value in model.state_dict().items():
             assert torch.equal(value, before[key]), key
 
+    @sweep("name", MODELS)
     def test_state_dict_and_deepcopy(self, name: str) -> None:
         model, x = warmed(name, projector={"kind": "mlp"}), batch_for(name)
         other = narrow(name, projector={"kind": "mlp"}).eval()
@@ -82,6 +87,7 @@ class TestContract:
         assert torch.equal(twin(x), model(x))
         assert twin.head is not model.head
 
+    @sweep("name", MODELS)
     def test_double_precision(self, name: str) -> None:
         model, x = warmed(name), batch_for(name)
         single = model(x)
@@ -89,6 +95,7 @@ class TestContract:
         assert double.dtype == torch.float64
         torch.testing.assert_close(double.float(), single, rtol=1e-3, atol=1e-3)
 
+    @pytest.mark.parametrize("name", MODELS)
     def test_export_with_any_batch_size(self, name: str) -> None:
         model = warmed(name)
         batch = torch.export.Dim("batch", min=1)
@@ -96,6 +103,7 @@ class TestContract:
         x = batch_for(name, 5)
         torch.testing.assert_close(program.module()(x), model(x))
 
+    @sweep("name", MODELS)
     def test_width_narrows(self, name: str) -> None:
         def size(width: float) -> int:
             model = create(name, 5, input_shape=shape_of(name), width=width)
@@ -103,6 +111,7 @@ class TestContract:
 
         assert size(0.01) <= size(0.25) < size(0.75)
 
+    @sweep("name", MODELS)
     def test_same_weights_whatever_stands_beside(self, name: str) -> None:
         torch.manual_seed(7)
         plain = narrow(name).state_dict()
@@ -112,14 +121,15 @@ class TestContract:
         for key, value in plain.items():
             assert torch.equal(value, projected[key]), key
 
+    @sweep("name", MODELS)
     def test_summary_is_one_sentence(self, name: str) -> None:
         summary = MODELS.summaries()[name]
         assert summary.endswith(".")
         assert 20 < len(summary) < 110
 
 
-@pytest.mark.parametrize("name", CONVOLUTIONAL)
 class TestFeatureMaps:
+    @sweep("name", CONVOLUTIONAL)
     def test_last_block_gives_the_maps(self, name: str) -> None:
         model, x = warmed(name), batch_for(name)
         seen: list[Tensor] = []
@@ -130,22 +140,25 @@ class TestFeatureMaps:
         assert maps.dim() == 4
         assert torch.equal(model.features_from_maps(maps), model.encode(x))
 
+    @sweep("name", CONVOLUTIONAL)
     def test_pooling_says_what_happens(self, name: str) -> None:
         model, x = warmed(name), batch_for(name)
         averaged = model.feature_maps(x).mean((2, 3))
         same = averaged.shape == model.encode(x).shape and torch.allclose(averaged, model.encode(x))
         assert same == (model.pooling == "average")
 
+    @sweep("name", CONVOLUTIONAL)
     def test_other_shapes(self, name: str) -> None:
         model = create(name, 5, input_shape=(2, 41, 35), width=WIDTH)
         assert model(torch.randn(2, 2, 41, 35)).shape == (2, 5)
 
+    @sweep("name", CONVOLUTIONAL)
     def test_table_is_refused(self, name: str) -> None:
         with pytest.raises(UserError, match=r"takes images.*\(64,\).*'mlp'"):
             create(name, 5, input_shape=(64,))
 
 
-@pytest.mark.parametrize("name", ["cnn8", "cnn7-mlp", "cnn9", "preact-resnet18", "mlp"])
+@sweep("name", ["cnn8", "cnn7-mlp", "cnn9", "preact-resnet18", "mlp"])
 def test_compiles_in_one_graph(name: str) -> None:
     torch._dynamo.reset()
     model = warmed(name)
@@ -154,9 +167,7 @@ def test_compiles_in_one_graph(name: str) -> None:
     torch.testing.assert_close(compiled(x), model(x))
 
 
-@pytest.mark.parametrize(
-    ("name", "smallest"), [("cnn8", 8), ("cnn7", 8), ("cnn9", 28), ("small-cnn", 4)]
-)
+@sweep(("name", "smallest"), [("cnn8", 8), ("cnn7", 8), ("cnn9", 28), ("small-cnn", 4)])
 def test_smallest_image(name: str, smallest: int) -> None:
     model = create(name, 5, input_shape=(1, smallest, smallest), width=WIDTH)
     assert model(torch.randn(2, 1, smallest, smallest)).shape == (2, 5)

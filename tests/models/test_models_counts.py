@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from edgemask.models import create
+from sweeps import sweep
 
 GREY = {"input_shape": (1, 28, 28)}
 CA2C = {"projector": {"kind": "mlp", "out": 128, "bias": False}}
@@ -20,7 +21,7 @@ def count(model: nn.Module) -> int:
     return sum(p.numel() for p in model.parameters())
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("name", "classes", "options", "expected"),
     [
         ("cnn8", 10, {}, 1_639_794),

@@ -18,6 +18,7 @@ import edgemask
 from edgemask.errors import UserError
 from edgemask.models import create
 from edgemask.models.base import scaled
+from sweeps import sweep
 
 
 @given(st.integers(8, 512), st.floats(0.01, 4))
@@ -43,7 +44,7 @@ def test_small_cnn_has_256_features() -> None:
     assert create("small-cnn", 10, input_shape=(1, 8, 8)).num_features == 256
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("arguments", "message"),
     [
         ({"name": "cnn88"}, r"unknown model 'cnn88'; did you mean 'cnn8'.*timm:NAME"),
@@ -189,7 +190,7 @@ class TestWeights:
 
 
 def test_import_needs_torch_and_numpy_only() -> None:
-    """In a fresh interpreter, the room brings in none of the optional packages."""
+    """In a fresh interpreter, the subpackage imports none of the optional packages."""
     code = (
         "import sys, edgemask.models; "
         "print([m for m in ('timm', 'transformers', 'torchvision', 'safetensors', 'sklearn') "

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
-import importlib
 import re
 from pathlib import Path
 
@@ -24,10 +22,3 @@ def test_snippets_of_the_page_run() -> None:
     assert names["z"].shape == (4, 256)
     assert names["features"].shape == (4, 256)
     assert names["p"].shape == (4, 256)
-
-
-@pytest.mark.parametrize("module", ["", ".base", ".projector"])
-def test_examples_of_the_docstrings(module: str) -> None:
-    results = doctest.testmod(importlib.import_module(f"edgemask.models{module}"))
-    assert results.attempted > 0
-    assert results.failed == 0

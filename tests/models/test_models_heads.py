@@ -12,6 +12,7 @@ import edgemask as em
 from edgemask.errors import UserError
 from edgemask.heads import HEADS
 from edgemask.models import Backbone, create
+from sweeps import sweep
 
 PROJECTED = {"width": 0.25, "projector": {"kind": "mlp"}}
 
@@ -21,8 +22,8 @@ def build(name: str, head: str | type[nn.Module], **options: object) -> Backbone
     return create(name, 5, head=head, **options)
 
 
-@pytest.mark.parametrize("head", HEADS)
-@pytest.mark.parametrize(("name", "options"), [("cnn8", {"width": 0.25}), ("cnn7-mlp", PROJECTED)])
+@sweep("head", HEADS)
+@sweep(("name", "options"), [("cnn8", {"width": 0.25}), ("cnn7-mlp", PROJECTED)])
 def test_every_head(name: str, options: dict, head: str) -> None:
     plain, model = build(name, "linear", **options), build(name, head, **options)
     assert type(model.head) is HEADS[head]
@@ -59,7 +60,7 @@ def test_head_by_class() -> None:
     assert type(build("cnn8", em.SEMLinear, width=0.25).head) is em.SEMLinear
 
 
-@pytest.mark.parametrize("name", ["cnn8", "cnn7-mlp", "preact-resnet18"])
+@sweep("name", ["cnn8", "cnn7-mlp", "preact-resnet18"])
 def test_attach_finds_the_head_beside_a_projector(name: str) -> None:
     model = build(name, "linear", **PROJECTED)
     others = [m for m in model.modules() if isinstance(m, nn.Linear) and m is not model.head]

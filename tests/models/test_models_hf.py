@@ -13,6 +13,7 @@ from torch import Tensor, nn
 import edgemask  # noqa: F401  (before transformers, so that torchvision can be imported)
 from edgemask.errors import UserError
 from edgemask.models import create
+from sweeps import sweep
 
 transformers = pytest.importorskip("transformers")
 
@@ -174,7 +175,7 @@ def test_classifier_by_name(tmp_path: Path) -> None:
         create(f"hf:{tmp_path}", 32, classifier="clasifier")
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("x", "message"),
     [
         (torch.zeros(2, 6), "token ids of shape .*float32"),

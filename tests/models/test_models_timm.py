@@ -12,6 +12,7 @@ from torch import nn
 import edgemask  # noqa: F401  (before timm, so that torchvision can be imported)
 from edgemask.errors import UserError
 from edgemask.models import create
+from sweeps import sweep
 
 timm = pytest.importorskip("timm")
 
@@ -81,7 +82,7 @@ def test_trains_all_over() -> None:
     assert all(p.grad is not None for p in model.parameters())
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("name", "classes", "shape", "expected"),
     [
         ("resnet50", 14, (3, 64, 64), 23_536_718),
@@ -121,7 +122,7 @@ def test_weights_that_cannot_be_fetched(tmp_path: Path, monkeypatch) -> None:
         create("timm:resnet18", 7, input_shape=(3, 32, 32), pretrained=True)
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("arguments", "message"),
     [
         ({"name": "timm:resnet5"}, r"timm has no model 'resnet5'; did you mean resnet"),

@@ -9,6 +9,7 @@ import pytest
 
 from edgemask import noise
 from edgemask.errors import DataError
+from sweeps import sweep
 
 pytestmark = pytest.mark.data
 
@@ -27,7 +28,7 @@ def hundred(data_root) -> np.ndarray:
     return np.array(pickle.loads(content, encoding="bytes")[b"fine_labels"])
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("protocol", "rate", "expected"),
     [
         ("jal", 0.2, 0.1998),
@@ -42,7 +43,7 @@ def test_symmetric_rates_on_cifar10(ten, protocol, rate, expected):
     assert noise.symmetric(ten, rate, 10, protocol=protocol).realised_rate == expected
 
 
-@pytest.mark.parametrize(("rate", "expected"), [(0.1, 0.0), (0.2, 0.198), (0.8, 0.792)])
+@sweep(("rate", "expected"), [(0.1, 0.0), (0.2, 0.198), (0.8, 0.792)])
 def test_jal_symmetric_rates_on_cifar100(hundred, rate, expected):
     assert noise.symmetric(hundred, rate, 100, protocol="jal").realised_rate == expected
 
@@ -58,7 +59,7 @@ def test_asymmetric_rates_on_cifar10(ten):
     assert round(rates["dividemix"], 4) == 0.2002
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("spec", "total", "closed"),
     [
         ("sym:0.2", 0.36116, 8058),
@@ -74,7 +75,7 @@ def test_cifar80n_o(hundred, spec, total, closed):
     assert made.open_set.sum() == 10_000
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("spec", "classes", "percent"),
     [
         ("human:aggregate", 10, 9.01),
@@ -93,8 +94,8 @@ def test_human_labels(ten, hundred, data_root, spec, classes, percent):
         noise.make(spec, labels[::-1], classes, root=data_root)
 
 
-@pytest.mark.parametrize("rate", [0.2, 0.4, 0.6])
-@pytest.mark.parametrize("classes", [10, 100])
+@sweep("rate", [0.2, 0.4, 0.6])
+@sweep("classes", [10, 100])
 def test_published_instance_labels(ten, hundred, data_root, rate, classes):
     labels = ten if classes == 10 else hundred
     made = noise.make(f"idn:{rate}", labels, classes, protocol="jal", root=data_root)

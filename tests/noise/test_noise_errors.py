@@ -7,12 +7,13 @@ import pytest
 
 from edgemask import noise
 from edgemask.errors import UserError
+from sweeps import sweep
 
 LABELS = np.arange(20) % 4
 
 
-@pytest.mark.parametrize("rate", [-0.1, 1.01, 40, float("nan"), float("inf"), "much", None])
-@pytest.mark.parametrize("function", [noise.symmetric, noise.pair_flip, noise.open_set])
+@sweep("rate", [-0.1, 1.01, 40, float("nan"), float("inf"), "much", None])
+@sweep("function", [noise.symmetric, noise.pair_flip, noise.open_set])
 def test_rates(function, rate):
     with pytest.raises(UserError, match="rate must be"):
         function(LABELS, rate, 4)
@@ -23,7 +24,7 @@ def test_a_percentage_gets_a_hint():
         noise.symmetric(LABELS, 40, 4)
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("labels", "message"),
     [
         ([], "labels is empty"),
@@ -38,7 +39,7 @@ def test_a_percentage_gets_a_hint():
         (np.array([0, 2**64 - 1], dtype=np.uint64), "outside"),
     ],
 )
-@pytest.mark.parametrize("protocol", noise.PROTOCOLS)
+@sweep("protocol", noise.PROTOCOLS)
 def test_labels(labels, message, protocol):
     with pytest.raises(UserError, match=message):
         noise.symmetric(labels, 0.4, 4, protocol=protocol)
@@ -52,13 +53,13 @@ def test_whole_floats_and_tensors_are_labels():
     assert noise.symmetric(LABELS.astype(np.uint8), 0.4, 4).fingerprint == expected
 
 
-@pytest.mark.parametrize("classes", [1, 0, -3, 2.5, "ten", True, None])
+@sweep("classes", [1, 0, -3, 2.5, "ten", True, None])
 def test_class_counts(classes):
     with pytest.raises(UserError, match="num_classes must be"):
         noise.symmetric([0, 0], 0.4, classes)
 
 
-@pytest.mark.parametrize("seed", [-1, 2**32, 1.5, None, True])
+@sweep("seed", [-1, 2**32, 1.5, None, True])
 def test_seeds(seed):
     with pytest.raises(UserError, match="seed must be"):
         noise.symmetric(LABELS, 0.4, 4, seed=seed)
@@ -69,7 +70,7 @@ def test_unknown_protocol():
         noise.symmetric(LABELS, 0.4, 4, protocol="dividemx")
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("function", "undefined"),
     [
         (noise.pair_flip, ("jal", "apl", "dividemix")),
@@ -85,7 +86,7 @@ def test_protocols_that_do_not_define_a_kind(function, undefined):
         noise.from_matrix(LABELS, np.eye(4), protocol="dividemix")
 
 
-@pytest.mark.parametrize("protocol", ["paper", "jal", "apl", "dividemix"])
+@sweep("protocol", ["paper", "jal", "apl", "dividemix"])
 def test_asymmetric_without_a_map_names_the_argument(protocol):
     with pytest.raises(UserError, match=r"4 classes; give mapping="):
         noise.asymmetric(LABELS, 0.4, 4, protocol=protocol)
@@ -98,7 +99,7 @@ def test_dividemix_has_no_map_for_a_hundred_classes():
         noise.asymmetric(LABELS, 0.4, 100, protocol="dividemix")
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("mapping", "message"),
     [
         ({0: 4}, "class 0 to 4, but there are only classes 0..3"),
@@ -119,7 +120,7 @@ def test_apl_wants_classes_of_equal_size():
         noise.symmetric([0, 1, 2] * 20 + [3], 0.5, 4, protocol="apl")
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("matrix", "message"),
     [
         ([[0.5, 0.6], [0.5, 0.5]], "row 0 of matrix is not a distribution"),
@@ -140,7 +141,7 @@ def test_rounded_matrices_are_taken():
     assert noise.from_matrix([0, 1, 2], third).rate == pytest.approx(2 / 3)
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("features", "message"),
     [
         (None, "give features="),

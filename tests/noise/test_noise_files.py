@@ -13,6 +13,7 @@ import torch
 
 from edgemask import noise
 from edgemask.errors import DataError
+from sweeps import sweep
 
 NOISY = [2, 0, 1, 1, 2, 0]
 TRUE = [2, 0, 1, 0, 2, 1]
@@ -52,7 +53,7 @@ def _write(folder: Path) -> dict[str, Path | str]:
     return {name: folder / name for name in names.split()}
 
 
-@pytest.mark.parametrize(
+@sweep(
     "name",
     [
         "a.npy",
@@ -87,7 +88,7 @@ def test_key_as_an_argument(tmp_path):
     assert noise.from_file(TRUE, files["named.npz"], 3, key="other").noisy.tolist() == TRUE
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("name", "content", "message"),
     [
         ("x.csv", "label\n0\none\n1\n", "line 3: 'one' is not a whole number"),
@@ -124,8 +125,8 @@ def test_names_that_are_not_there(tmp_path):
         noise.from_file(TRUE, files["tensor.pt"], 3, key="x")
 
 
-@pytest.mark.parametrize("name", ["named.npz", "dict.pt", "legacy.pt", "a.npy"])
-@pytest.mark.parametrize("share", [0.0, 0.3, 0.7, 0.95])
+@sweep("name", ["named.npz", "dict.pt", "legacy.pt", "a.npy"])
+@sweep("share", [0.0, 0.3, 0.7, 0.95])
 def test_truncated_files(name, share, tmp_path):
     path = _write(tmp_path)[name]
     content = path.read_bytes()
@@ -138,7 +139,7 @@ def test_truncated_files(name, share, tmp_path):
 def test_a_malicious_torch_file_runs_nothing(zipped, tmp_path):
     proof, path = tmp_path / "executed", tmp_path / "evil.pt"
     torch.save({"labels": Evil(proof)}, path, _use_new_zipfile_serialization=zipped)
-    with pytest.raises(DataError, match=r"evil\.pt was not read: .* no need of"):
+    with pytest.raises(DataError, match=r"evil\.pt was not read: .* does not need"):
         noise.from_file(TRUE, path, 3)
     assert not proof.exists()
     torch.load(path, weights_only=False)  # what it would have done
@@ -156,8 +157,8 @@ def test_malicious_arrays_and_programs_are_refused(tmp_path):
     for name, reason in (
         ("evil.npy", "not a readable label file"),
         ("raw.pt", "was not read"),
-        ("script.pt", "is a tar archive or a program"),
-        ("tar.pt", "is a tar archive or a program"),
+        ("script.pt", "was not read"),
+        ("tar.pt", "was not read"),
     ):
         with pytest.raises(DataError, match=f"{name} {reason}|{name} is {reason}"):
             noise.from_file(TRUE, tmp_path / name, 3)
@@ -246,7 +247,7 @@ def test_human_mistakes(tmp_path):
     with pytest.raises(DataError, match=r"CIFAR-10_human\.pt: worse_label\[0\] is 11"):
         noise.human(None, "worst", 10, root=tmp_path)
     _human(tmp_path, worse_label=Evil(tmp_path / "executed"))
-    with pytest.raises(DataError, match="no need of"):
+    with pytest.raises(DataError, match="does not need"):
         noise.human(None, "worst", 10, root=tmp_path)
     assert not (tmp_path / "executed").exists()
 

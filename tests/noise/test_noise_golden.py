@@ -7,10 +7,10 @@ import json
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from edgemask import noise
 from edgemask.noise.instance import _truncated_normal
+from sweeps import sweep
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "noise.json").read_text())
 FUNCTIONS = {
@@ -25,11 +25,7 @@ def sha256(labels: np.ndarray) -> str:
     return hashlib.sha256(labels.astype("<i8").tobytes()).hexdigest()
 
 
-@pytest.mark.parametrize(
-    "case",
-    GOLDEN["labels"],
-    ids=lambda c: f"{c['protocol']}-{c['kind']}-{c['num_classes']}-{c['rate']}",
-)
+@sweep("case", GOLDEN["labels"])
 def test_official_labels(case):
     labels = np.arange(case["n"]) % case["num_classes"]
     made = FUNCTIONS[case["kind"]](
@@ -74,7 +70,7 @@ def _plain_apl(labels, rate, classes, seed):
     return noisy
 
 
-@pytest.mark.parametrize("classes", [2, 3, 7, 100, 300])
+@sweep("classes", [2, 3, 7, 100, 300])
 def test_apl_symmetric_at_other_class_counts(classes):
     labels = np.arange(3000) % classes
     made = noise.symmetric(labels, 0.6, classes, seed=5, protocol="apl")
@@ -86,7 +82,7 @@ def _plain_draws(labels, matrix, seed):
     return [int(np.where(rng.multinomial(1, matrix[y], 1)[0] == 1)[0][0]) for y in labels]
 
 
-@pytest.mark.parametrize("classes", [2, 5, 14])
+@sweep("classes", [2, 5, 14])
 def test_nust_at_other_class_counts(classes):
     labels = np.arange(1000) % classes
     matrix = [

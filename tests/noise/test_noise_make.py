@@ -7,6 +7,7 @@ import pytest
 
 from edgemask import noise
 from edgemask.errors import DataError, UserError
+from sweeps import sweep
 
 LABELS = np.arange(200) % 10
 
@@ -20,7 +21,7 @@ def test_every_kind_has_a_summary():
         assert text.endswith("."), name
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("spec", "expected"),
     [
         ("sym:0.6", lambda: noise.symmetric(LABELS, 0.6, 10, seed=3, protocol="jal")),
@@ -33,6 +34,23 @@ def test_every_kind_has_a_summary():
 )
 def test_specs(spec, expected):
     assert same(noise.make(spec, LABELS, 10, seed=3, protocol="jal"), expected())
+
+
+def test_short_and_former_names_stand_for_the_full_ones():
+    short = {
+        "none": "clean",
+        "sym": "symmetric",
+        "asym": "asymmetric",
+        "pair": "pair-flip",
+        "idn": "instance-dependent",
+        "instance": "instance-dependent",
+        "open": "open-set",
+        "open-asym": "open-set-asymmetric",
+    }
+    assert {name: noise.NOISE.name_of(name) for name in short} == short
+    assert not set(short) & set(noise.NOISE)
+    for kind in ("pair_flip:0.45", "pair-flip:0.45"):
+        assert same(noise.make(kind, LABELS, 10), noise.make("pair:0.45", LABELS, 10))
 
 
 def test_specs_with_other_protocols():
@@ -111,7 +129,7 @@ def test_files_are_found_from_here_and_from_the_root(tmp_path, monkeypatch):
         noise.make("matrix:T.txt", LABELS, 10)
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("spec", "message"),
     [
         ("symetric:0.4", r"did you mean 'symmetric'.*Examples: sym:0\.4"),

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from edgemask import noise
 from edgemask.errors import UserError
+from sweeps import sweep
 
 
 def generate(kind, labels, rate, classes, seed, protocol):
@@ -38,7 +39,7 @@ COMBINATIONS = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "protocol"), COMBINATIONS)
+@sweep(("kind", "protocol"), COMBINATIONS)
 @given(
     classes=st.integers(2, 12),
     copies=st.integers(1, 12),

@@ -13,10 +13,11 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from edgemask.errors import UserError
-from edgemask.report import load_run, write_report
+from edgemask.report import write_report
 from edgemask.report.charts import nice_ticks
-from edgemask.report.doubtful import detection, doubtful_list
-from edgemask.report.heat import realised_transition
+from edgemask.report.heatmaps import realised_transition
+from edgemask.report.trust import detection, doubtful_list
+from edgemask.runs import read_run
 from report.rundirs import RunMaker
 
 HOSTILE = [
@@ -123,14 +124,14 @@ def test_ids_are_unique_also_with_several_runs(make_run: RunMaker, tmp_path: Pat
 
 def test_numbers_on_the_page_are_those_of_the_run(single: Path, make_run: RunMaker) -> None:
     text = single.read_text()
-    run = load_run(make_run())
+    run = read_run(make_run())
     ends = run.summary["test/accuracy"]
     for value in (ends["last"], ends["mean_last_10"], ends["at_validation"]):
         assert f">{100 * value:.2f}</td>" in text
     assert f">{100 * ends['best']:.2f} (epoch {ends['best_epoch']})</td>" in text
     assert "best (oracle)" in text
     assert "f00d0000" in text
-    assert "edgemask train --data digits --noise sym:0.6 --loss ce --seed 0" in text
+    assert "config.yaml --out run-again</code>" in text
     assert "batch_size: 128" in text
 
 
@@ -161,7 +162,7 @@ def test_a_run_without_clean_labels_lists_ids_and_claims_nothing(
     files = write_report([make_run(clean_known=False, pictures=None)], tmp_path)
     text = files.html.read_text()
     reader = parse(files.html)
-    assert "The 100 samples of least trust, of 600" in reader.text["caption"]
+    assert "The 100 samples of lowest trust, of 600" in reader.text["caption"]
     assert "clean labels are not known" in text
     assert "Memorisation" not in reader.text["figcaption"]
     assert "ROC" not in text
@@ -218,7 +219,7 @@ def test_grey_pictures_and_heads_without_scores_have_pages(
 
 
 def test_the_transition_matrix_is_counted(make_run: RunMaker) -> None:
-    run = load_run(make_run(samples=200))
+    run = read_run(make_run(samples=200))
     matrix = realised_transition(run)
     assert matrix is not None
     for true in range(10):
@@ -232,7 +233,7 @@ def test_detection_equals_sklearn(make_run: RunMaker, tmp_path: Path) -> None:
     arrays = dict(np.load(path / "samples.npz"))
     arrays["trust"] = np.round(arrays["trust"], 1)  # with ties
     np.savez(path / "samples.npz", **arrays)
-    table = detection(load_run(path))
+    table = detection(read_run(path))
     assert table is not None
     wrong = arrays["given"] != arrays["clean"]
     values = [row[1].value for row in table.cells]
@@ -244,7 +245,7 @@ def test_detection_equals_sklearn(make_run: RunMaker, tmp_path: Path) -> None:
 
 
 def test_the_most_doubtful_come_first(make_run: RunMaker) -> None:
-    run = load_run(make_run(samples=50))
+    run = read_run(make_run(samples=50))
     table = doubtful_list(run, most=10)
     assert table is not None
     order = np.argsort(run.samples["trust"], kind="stable")[:10]
@@ -257,7 +258,7 @@ def test_csv_has_a_row_a_run_in_full_precision(make_run: RunMaker, tmp_path: Pat
         rows = list(csv.DictReader(file))
     assert [row["seed"] for row in rows] == ["0", "1", "2"]
     for row, path in zip(rows, runs, strict=True):
-        summary = load_run(path).summary
+        summary = read_run(path).summary
         assert float(row["test accuracy: last"]) == summary["test/accuracy"]["last"]
         assert float(row["wrong labels memorised"]) == summary["memorised"]
 
@@ -272,7 +273,7 @@ def test_markdown_holds_the_tables(make_run: RunMaker, tmp_path: Path) -> None:
     text = write_report([make_run()], tmp_path).markdown.read_text()
     assert text.startswith("# digits-ce-sem\n")
     assert "| in % | last | mean of last 10 | best (oracle) | at validation |" in text
-    assert "    edgemask train --data digits" in text
+    assert "    edgemask train --config " in text
 
 
 def test_chosen_weights_have_a_column_where_a_run_chose(make_run: RunMaker, tmp_path: Path) -> None:

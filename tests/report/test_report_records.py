@@ -13,16 +13,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgemask.errors import UserError
-from edgemask.report import load_run, write_report
-from edgemask.report.heat import realised_transition
-from edgemask.report.outcomes import last_value, noise_facts, outcome, outcomes, total_seconds
+from edgemask.report import write_report
+from edgemask.report.heatmaps import realised_transition
+from edgemask.report.outcomes import accuracies, final_value, last_value, noise_facts, total_seconds
+from edgemask.runs import read_run
 from report.rundirs import RunMaker
+from sweeps import sweep
 
 
 def test_a_finished_run_is_read_in_full(make_run: RunMaker) -> None:
-    run = load_run(make_run())
+    run = read_run(make_run())
     assert run.finished
-    assert run.missing == ()
+    assert run.problems == ()
     assert (run.name, run.seed, run.num_classes) == ("digits-ce-sem", 0, 10)
     assert len(run.history) == 24
     assert run.class_name(3) == "class 3"
@@ -39,11 +41,11 @@ def test_a_finished_run_is_read_in_full(make_run: RunMaker) -> None:
 
 def test_outcomes_without_a_summary_equal_those_of_the_summary(make_run: RunMaker) -> None:
     path = make_run()
-    told = outcomes(load_run(path))
+    shown = accuracies(read_run(path))
     (path / "summary.json").unlink()
-    seen = outcomes(load_run(path))
-    assert list(told) == ["test/accuracy", "test/balanced_accuracy"]
-    for key, end in told.items():
+    seen = accuracies(read_run(path))
+    assert list(shown) == ["test/accuracy", "test/balanced_accuracy"]
+    for key, end in shown.items():
         for way in ("last", "mean_last_10", "best", "best_epoch", "at_validation"):
             assert getattr(seen[key], way) == pytest.approx(getattr(end, way)), (key, way)
 
@@ -53,18 +55,18 @@ def test_the_summary_stands_above_the_epochs(make_run: RunMaker) -> None:
     summary = json.loads((path / "summary.json").read_text())
     summary["test/accuracy"]["last"] = 0.123
     (path / "summary.json").write_text(json.dumps(summary))
-    assert outcome(load_run(path), "test/accuracy").last == 0.123
+    assert final_value(read_run(path), "test/accuracy").last == 0.123
 
 
 def test_a_killed_run_is_read_as_far_as_it_goes(make_run: RunMaker) -> None:
     path = make_run(finished=False, epochs=5)
     with (path / "metrics.jsonl").open("a") as file:
         file.write('{"epoch": 5, "test/acc')
-    run = load_run(path)
+    run = read_run(path)
     assert not run.finished
     assert len(run.history) == 5
-    assert any("summary.json" in note for note in run.missing)
-    assert any("1 line(s) of metrics.jsonl" in note for note in run.missing)
+    assert any("summary.json" in note for note in run.problems)
+    assert any("1 line(s) of metrics.jsonl" in note for note in run.problems)
     assert total_seconds(run) == pytest.approx(7.5)
 
 
@@ -72,14 +74,14 @@ def test_an_epoch_written_twice_counts_once_and_the_later_one_holds(tmp_path: Pa
     rows = [{"epoch": 1, "test/accuracy": 0.5}, {"epoch": 0, "test/accuracy": 0.1}]
     rows.append({"epoch": 1, "test/accuracy": 0.7})
     (tmp_path / "metrics.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    run = load_run(tmp_path)
+    run = read_run(tmp_path)
     assert [row["test/accuracy"] for row in run.history] == [0.1, 0.7]
 
 
 def test_values_that_are_not_finite_are_unknown(tmp_path: Path) -> None:
     text = '{"epoch": 0, "a": NaN, "b": Infinity, "c": null, "d": "x", "e": 1}\n'
     (tmp_path / "metrics.jsonl").write_text(text)
-    run = load_run(tmp_path)
+    run = read_run(tmp_path)
     assert run.history[0] == {"epoch": 0, "a": None, "b": None, "c": None, "d": None, "e": 1}
     assert last_value(run, "a") is None
 
@@ -91,7 +93,7 @@ def test_a_manifest_of_the_noise_room_is_read(make_run: RunMaker, tmp_path: Path
         clean=[0, 1, 1, -1], noisy=[0, 1, 0, 1], num_classes=2, kind="mine", rate=0.3, seed=5
     )
     labels.save(path / "noise.npz")
-    run = load_run(path)
+    run = read_run(path)
     facts = noise_facts(run)
     assert (facts["kind"], facts["rate"], facts["seed"]) == ("mine", 0.3, 5)
     assert facts["realised_rate"] == labels.realised_rate
@@ -100,20 +102,20 @@ def test_a_manifest_of_the_noise_room_is_read(make_run: RunMaker, tmp_path: Path
 
 
 def test_a_head_without_scores_misses_nothing(make_run: RunMaker) -> None:
-    assert load_run(make_run(head="linear")).missing == ()
+    assert read_run(make_run(head="linear")).problems == ()
 
 
 def test_without_clean_labels_no_true_rate_is_claimed(make_run: RunMaker) -> None:
-    run = load_run(make_run(clean_known=False))
+    run = read_run(make_run(clean_known=False))
     assert noise_facts(run)["realised_rate"] is None
     assert noise_facts(run)["estimated_rate"] == 0.47
-    assert any("clean labels are not known" in note for note in run.missing)
+    assert any("clean labels are not known" in note for note in run.problems)
 
 
-@pytest.mark.parametrize(
+@sweep(
     "name", ["config.yaml", "metrics.jsonl", "summary.json", "noise.npz", "samples.npz", "head.npz"]
 )
-@pytest.mark.parametrize("damage", ["removed", "empty", "garbage", "cut"])
+@sweep("damage", ["removed", "empty", "garbage", "cut"])
 def test_any_file_may_be_missing_or_broken(
     make_run: RunMaker, tmp_path: Path, name: str, damage: str
 ) -> None:
@@ -130,7 +132,7 @@ def test_any_file_may_be_missing_or_broken(
     assert "What is missing" in html or unharmed
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("name", "arrays"),
     [
         ("head.npz", {"epochs": np.arange(3), "scores": np.zeros((2, 4, 4))}),
@@ -149,7 +151,7 @@ def test_arrays_of_wrong_shapes_are_left_out_with_a_note(
 ) -> None:
     path = make_run(epochs=3, samples=40)
     np.savez(path / name, **arrays)
-    assert any(name in note for note in load_run(path).missing)
+    assert any(name in note for note in read_run(path).problems)
     write_report([path], tmp_path)
 
 
@@ -157,29 +159,29 @@ def test_bins_that_make_no_sense_are_replaced(make_run: RunMaker, tmp_path: Path
     path = make_run(epochs=3, samples=40)
     counts = np.ones((3, 4))
     np.savez(path / "head.npz", epochs=np.arange(3), histogram=counts, edges=np.zeros(5))
-    assert load_run(path).head["edges"].tolist() == [0, 0.25, 0.5, 0.75, 1]
+    assert read_run(path).head["edges"].tolist() == [0, 0.25, 0.5, 0.75, 1]
     assert "Scores of the edges" in write_report([path], tmp_path).html.read_text()
 
 
 def test_a_pickle_in_an_array_file_is_not_opened(make_run: RunMaker) -> None:
     path = make_run(epochs=3)
     np.savez(path / "samples.npz", index=np.array([{"a": 1}], dtype=object))
-    run = load_run(path)
+    run = read_run(path)
     assert not run.samples
-    assert any("samples.npz cannot be read" in note for note in run.missing)
+    assert any("samples.npz cannot be read" in note for note in run.problems)
 
 
 def test_a_folder_that_is_no_run_is_refused(tmp_path: Path, make_run: RunMaker) -> None:
     with pytest.raises(UserError, match="does not exist"):
-        load_run(tmp_path / "nothing")
-    with pytest.raises(UserError, match="is no run: it has none of"):
-        load_run(tmp_path)
+        read_run(tmp_path / "nothing")
+    with pytest.raises(UserError, match="is no run and holds none"):
+        read_run(tmp_path)
     (tmp_path / "file").write_text("x")
     with pytest.raises(UserError, match="is a file"):
-        load_run(tmp_path / "file")
+        read_run(tmp_path / "file")
     parent = make_run("inner-run").parent
-    with pytest.raises(UserError, match="it holds runs, name them instead: inner-run"):
-        load_run(parent)
+    with pytest.raises(UserError, match="is no run itself, but holds runs"):
+        read_run(parent)
 
 
 JSON = st.recursive(

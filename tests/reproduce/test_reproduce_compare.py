@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_rel
 
-from edgemask.reproduce import EXPERIMENTS, Result, compare, paired_difference
+from edgemask.reproduce import EXPERIMENTS, CellResult, compare, paired_difference
+from sweeps import sweep
 
 
 def _results(values):
     return [
-        Result(row, "cifar10-sym-80", seed, value, "run", {})
+        CellResult(row, "cifar10-sym-80", seed, value, "run", {})
         for row, many in values.items()
         for seed, value in many.items()
     ]
@@ -45,7 +46,7 @@ def test_only_paired_seeds_count():
     assert next(c for c in found if c.worse == "hard").verdict == "not run"
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("gaps", "verdict"),
     [
         ([0.10, 0.11, 0.12], "holds"),

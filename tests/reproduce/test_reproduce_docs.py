@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import doctest
-import importlib
 import re
 import shlex
 from pathlib import Path
 
-import pytest
 from typer.main import get_command
 
 from edgemask.cli.app import app
+from sweeps import sweep
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reproduce.md").read_text(encoding="utf-8")
 LINES = [line.split("  #")[0].strip() for line in PAGE.splitlines() if line.startswith("edgemask ")]
 
 
-@pytest.mark.parametrize("line", LINES)
+@sweep("line", LINES)
 def test_lines_of_the_page_are_understood(line):
     _, verb, *words = shlex.split(line)
     command = get_command(app).commands[verb]
@@ -40,10 +38,3 @@ def test_the_snippet_of_the_page_runs(tmp_path, monkeypatch, capsys):
     (snippet,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     exec(compile(snippet, "reproduce.md", "exec"), {})
     assert "39.72 ± 0.81" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("module", ["spec", "plan", "compare", "sweep"])
-def test_examples_of_the_docstrings(module):
-    results = doctest.testmod(importlib.import_module(f"edgemask.reproduce.{module}"))
-    assert results.attempted > 0
-    assert results.failed == 0

@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 
 from edgemask.engine import resolve
-from edgemask.reproduce import EXPERIMENTS, PRESETS
-from edgemask.reproduce.presets import UnavailableError, seeded
-from edgemask.reproduce.spec import AtRetentionOf, Number, numbers
+from edgemask.errors import UserError
+from edgemask.heads import HEADS
+from edgemask.reproduce import EXPERIMENTS, PRESETS, PaperNumber
+from edgemask.reproduce.experiments import read_experiment, read_toml
+from edgemask.reproduce.presets import UnavailableError, with_seed
+from sweeps import sweep
 
 # Read off the paper, one by one: first, last and some cells in between of every table.
 PRINTED = {
@@ -85,11 +88,11 @@ def test_everything_is_declared():
     assert list(EXPERIMENTS) == [*tables, *FIGURES, "controls"]
 
 
-@pytest.mark.parametrize("name", PRINTED)
+@sweep("name", PRINTED)
 def test_numbers_of_the_paper(name):
     paper = EXPERIMENTS[name].paper
     for cell, (mean, std) in PRINTED[name].items():
-        assert paper[cell] == Number(mean, std)
+        assert paper[cell] == PaperNumber(mean, std)
 
 
 def test_tables_are_complete():
@@ -113,6 +116,9 @@ def test_tables_agree_where_they_share_a_system():
     ]:
         for column in ("cifar10-sym-80", "cifar100-sym-80"):
             assert EXPERIMENTS[name].paper[row, column] == first[same, column]
+    controls = EXPERIMENTS["controls"].paper
+    assert len(controls) == 8
+    assert all(first[cell] == number for cell, number in controls.items())
 
 
 def test_protocols_follow_the_source_of_the_numbers():
@@ -136,16 +142,16 @@ def test_every_cell_resolves_or_says_why_not(preset):
             if row.system is None or experiment.measure:
                 continue
             try:
-                settings = PRESETS[preset].settings(row.system, column)
+                settings = PRESETS[preset].cell_settings(row.system, column)
             except UnavailableError as error:
                 reasons.add(str(error))
                 continue
             options = settings["head"].get("options", {})
-            if any(isinstance(value, AtRetentionOf) for value in options.values()):
+            if any(isinstance(value, dict) for value in options.values()):
                 continue
-            config = resolve(seeded(settings, 1))
+            config = resolve(with_seed(settings, 1))
             assert config.train.seed == 1
-            assert config.head.name in (row.system.head, "linear")
+            assert config.head.name in (HEADS.name_of(row.system.head), "linear")
             resolved += 1
     assert resolved > 400
     assert reasons == REASONS[preset]
@@ -154,7 +160,7 @@ def test_every_cell_resolves_or_says_why_not(preset):
 def test_the_paper_preset_is_table_s6():
     experiment = EXPERIMENTS["table1"]
     row, column = experiment.row("jal-sem"), experiment.column("cifar100-sym-60")
-    config = resolve(seeded(PRESETS["paper"].settings(row.system, column), 2))
+    config = resolve(with_seed(PRESETS["paper"].cell_settings(row.system, column), 2))
     assert (config.model.name, config.train.epochs, config.optim.lr) == ("resnet34", 200, 0.1)
     assert (config.noise.spec, config.noise.protocol, config.noise.seed) == ("sym:0.6", "jal", 125)
     assert config.optim.weight_decay == 0.0
@@ -167,14 +173,62 @@ def test_rho_zero_is_the_baseline_itself():
     figure, table = EXPERIMENTS["figure5"], EXPERIMENTS["table1"]
     for preset in PRESETS.values():
         column = figure.column("cifar100-sym-80-rho-0")
-        here = preset.settings(figure.row("jal-sem").system, column)
-        there = preset.settings(table.row("jal").system, table.column("cifar100-sym-80"))
+        here = preset.cell_settings(figure.row("jal-sem").system, column)
+        there = preset.cell_settings(table.row("jal").system, table.column("cifar100-sym-80"))
         assert resolve(here) == resolve(there)
 
 
-def test_numbers_must_fit():
-    with pytest.raises(ValueError, match="2 numbers for 1 columns"):
-        numbers(["a"], {"ce": "1.0 2.0"})
+@sweep(
+    ("change", "message"),
+    [
+        ({"titel": "x"}, r"paper/table8\.toml: unknown key 'titel'; did you mean 'title'"),
+        ({"title": None}, "paper/table8.toml: the key 'title' is missing"),
+        ({"source": {"numbers": "x", "rows": "x"}}, "the key 'source.protocol' is missing"),
+        ({"source": None}, "the key 'source.numbers' is missing"),
+        ({"claims": ["ce-sem > c"]}, r"claims\[0\]: there is no 'c'"),
+        ({"claims": ["ce-sem"]}, r"claims\[0\]: expected 'row > row', got 'ce-sem'"),
+        ({"figure": {"kinds": "x"}}, "figure: unknown key 'kinds'; did you mean 'kind'"),
+        ({"rows": [{"key": "a"}]}, r"rows\[0\] \(a\): the key 'titles' is missing"),
+        (
+            {"rows": [{"key": "a", "titles": ["A"], "haed": "sem"}]},
+            r"rows\[0\] \(a\): unknown key 'haed'",
+        ),
+        (
+            {"rows": [{"key": "a", "titles": ["A"], "paper": "1.0"}]},
+            r"rows\[0\] \(a\): paper: 1 numbers for 2 columns",
+        ),
+        (
+            {"rows": [{"key": "a", "titles": ["A"], "paper": "1.0 one"}]},
+            "paper: expected numbers such as 90.50±0.22, or -, got 'one'",
+        ),
+        (
+            {"rows": [{"key": "a", "titles": ["A"], "columns": ["cifar10"]}]},
+            r"rows\[0\] \(a\): columns: there is no 'cifar10'",
+        ),
+        ({"columns": [{"key": "a"}]}, r"columns\[0\]: the key 'title' is missing"),
+        ({"columns": [{"dataset": "c", "noises": ["Clean"]}]}, r"columns\[0\]: dataset: there is"),
+        (
+            {"columns": [{"dataset": "cifar10", "noises": ["Clean"], "points": [{"x": 1}]}]},
+            r"columns\[0\]: points: each needs the keys 'x' and 'settings'",
+        ),
+    ],
+)
+def test_mistakes_in_a_file_are_named_with_file_and_key(change, message):
+    table = {**read_toml("paper/table8.toml"), **change}
+    table = {key: value for key, value in table.items() if value is not None}
+    with pytest.raises(UserError, match=message):
+        read_experiment("table8", table)
+
+
+def test_every_table_and_preset_states_its_sources():
+    for experiment in EXPERIMENTS.values():
+        assert {"numbers", "protocol", "rows"} == set(experiment.source)
+        assert all(experiment.source.values())
+        if experiment.paper:
+            assert experiment.source["numbers"].startswith("the paper, Table ")
+        elif not experiment.measure:
+            assert experiment.source["numbers"].startswith("ours")
+    assert all(preset.source for preset in PRESETS.values())
 
 
 def test_unknown_rows_and_columns_are_named():

@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 import csv
-import dataclasses
 import json
 
 import numpy as np
 import pytest
 
-from edgemask.engine import Run, evaluate
+from edgemask.engine import Run, evaluate, resolve
+from edgemask.engine.config import to_dict
+from edgemask.engine.jobs import JobRunner
 from edgemask.errors import UserError
 from edgemask.noise import NoisyLabels
 from edgemask.reproduce import (
     EXPERIMENTS,
-    Runner,
     collect,
-    execute,
     make_plan,
     parse_seeds,
     pick,
+    run_plan,
     write_results,
 )
 from edgemask.reproduce.estimate import estimate
+from edgemask.reproduce.figures import draw
 from edgemask.reproduce.measures import MEASURES
-from edgemask.reproduce.pictures import draw
-from edgemask.reproduce.render import result_tables
-from edgemask.reproduce.status import open_runs, status_json, status_table
+from edgemask.reproduce.plan import OPEN_STATES
+from edgemask.reproduce.tables import result_tables, status_json, status_table
+from sweeps import sweep
 
 
 def _plan(root, *names, preset="smoke", seeds=(0,), **options):
@@ -79,14 +80,12 @@ def test_figures_get_what_they_need_from_the_runs_of_tables(tmp_path):
     assert "criteria" in by_cell["table7", "mean-abs", "cifar100-sym-80", 0].log.record
 
 
-@pytest.mark.parametrize(
-    ("text", "seeds"), [("1", [0]), ("3", [0, 1, 2]), ("1-3", [1, 2, 3]), ("4,2", [4, 2])]
-)
+@sweep(("text", "seeds"), [("1", [0]), ("3", [0, 1, 2]), ("1-3", [1, 2, 3]), ("4,2", [4, 2])])
 def test_seeds_as_typed(text, seeds):
     assert parse_seeds(text) == seeds
 
 
-@pytest.mark.parametrize("text", ["0", "-1", "a", "1-b", ""])
+@sweep("text", ["0", "-1", "a", "1-b", ""])
 def test_seeds_that_are_none(text):
     with pytest.raises(UserError, match="--seeds"):
         parse_seeds(text)
@@ -103,17 +102,17 @@ def done(tmp_path_factory):
         return _plan(root, *names, seeds=(0, 1), only=(*rows, "ce-skan", "rms"))
 
     first = make()
-    heard = []
-    plan, outcomes = execute(make, Runner(jobs=0), heard.append)
-    return first, plan, outcomes, heard
+    seen = []
+    plan, outcomes = run_plan(make, JobRunner(workers=0), seen.append)
+    return first, plan, outcomes, seen
 
 
 def test_smoke_from_plan_to_results(done):
-    first, plan, outcomes, heard = done
+    first, plan, outcomes, seen = done
     waiting = [cell for cell in first.cells if cell.state == "waits"]
     assert {cell.row.key for cell in waiting} == {"dropconnect-matched"}
     assert "needs the run of ce-sem" in waiting[0].reason
-    assert outcomes == heard
+    assert outcomes == seen
     assert {outcome.state for outcome in outcomes} == {"done"}
     assert len({outcome.name for outcome in outcomes}) == len(outcomes)
     left = {cell.state for cell in plan.cells}
@@ -216,9 +215,7 @@ def test_a_chosen_epoch_comes_with_its_own_figures(done):
         assert result.facts["last_epoch"]["test/accuracy"] == result.value
 
 
-@pytest.mark.parametrize(
-    "name", ["controls", "figure3", "figure4", "figures1", "figures4", "figures5"]
-)
+@sweep("name", ["controls", "figure3", "figure4", "figures1", "figures4", "figures5"])
 def test_figures_are_drawn(done, tmp_path, name):
     _, plan, _, _ = done
     files = write_results(plan, EXPERIMENTS[name], tmp_path)
@@ -233,7 +230,7 @@ def test_criteria_of_several_runs_side_by_side(tmp_path):
     def make():
         return _plan(tmp_path, "figure4", columns=("cifar100-sym-80",))
 
-    plan, _ = execute(make, Runner(jobs=0), lambda _: None)
+    plan, _ = run_plan(make, JobRunner(workers=0))
     experiment = EXPERIMENTS["figure4"]
     figure = draw(plan, experiment, collect(plan, experiment))
     left, right = figure.axes
@@ -252,14 +249,14 @@ def test_status_counts_cells_and_lists_what_is_left(done):
     states = [entry["state"] for entry in status_json(fresh, chosen)]
     assert states.count("done") == 4  # CE and CE-SEM in both columns, done for Table S4
     assert states.count("to do") == 6
-    assert len(open_runs(fresh)) == 3
+    assert len(fresh.runs(*OPEN_STATES)) == 3
     assert "3 to do" in lines
 
 
 def test_estimates_grow_with_the_run(tmp_path):
     plan = _plan(tmp_path, "table8", only=("ce",), columns=("cifar10-sym-80",))
     (name, config), *_ = plan.runs("to do").items()
-    longer = dataclasses.replace(config, train=dataclasses.replace(config.train, epochs=400))
+    longer = resolve(to_dict(config), {"train": {"epochs": 400}})
     seconds = estimate({name: config, "longer": longer})
     assert 0 < seconds[name] < seconds["longer"]
 
@@ -273,7 +270,7 @@ def test_selection_methods_run_and_are_estimated(tmp_path):
     seconds = estimate(make().runs("to do"))
     assert len(seconds) == 6
     assert all(value is not None and value > 0 for value in seconds.values())
-    _, outcomes = execute(make, Runner(jobs=0), lambda _: None)
+    _, outcomes = run_plan(make, JobRunner(workers=0))
     assert {(outcome.state, outcome.error) for outcome in outcomes} == {("done", "")}
 
 
@@ -282,7 +279,7 @@ def test_measured_tables(name):
     experiment = EXPERIMENTS[name]
     text = MEASURES[experiment.measure](experiment, quick=True).to_text()
     expected = {
-        "tables5": ["0.5818", "two operations a multiply-add"],
+        "tables5": ["0.5818", "two operations per multiply-add"],
         "tables6": ["InceptionResNetV2", "the paper, Table S6", "cifar10/jal"],
     }
     assert all(words in text for words in expected[name])

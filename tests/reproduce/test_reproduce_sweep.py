@@ -6,9 +6,11 @@ import json
 
 import pytest
 
+from edgemask.engine.jobs import JobRunner, RunJob
 from edgemask.errors import UserError
-from edgemask.reproduce import Runner, make_points, parse_axis, write_sweep
+from edgemask.reproduce import make_points, parse_axis, write_sweep
 from edgemask.reproduce.sweep import sweep_table
+from sweeps import sweep
 
 SEM = {"head": {"name": "sem"}}
 TINY = {
@@ -21,7 +23,7 @@ TINY = {
 }
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("text", "key", "values"),
     [
         ("rho=0,0.1..0.9", "head.options.rho", tuple(round(i / 10, 10) for i in range(10))),
@@ -39,7 +41,7 @@ def test_axes_as_typed(text, key, values):
     assert axis.values == values
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("text", "message"),
     [
         ("rho", "key=value"),
@@ -60,6 +62,14 @@ def test_wrong_values_speak_before_anything_runs():
         make_points(SEM, [parse_axis("train.epochs=1,many", SEM)])
 
 
+def test_options_of_one_head_are_not_given_to_another():
+    settings = {"head": {"name": "sem", "options": {"rho": 0.3}}}
+    axes = [parse_axis("head.name=sem,dropout", settings)]
+    first, second = make_points(settings, axes)
+    assert first.config.head.options["rho"] == 0.3
+    assert (second.config.head.name, "rho" in second.config.head.options) == ("dropout", False)
+
+
 def test_a_sweep_from_grid_to_picture(tmp_path):
     axes = [parse_axis("rho=0,0.5", TINY), parse_axis("train.seed=0,1", TINY)]
     points = make_points(TINY, axes)
@@ -69,8 +79,9 @@ def test_a_sweep_from_grid_to_picture(tmp_path):
         (0.5, 0),
         (0.5, 1),
     ]
-    outcomes = Runner(jobs=0).run({p.name: p.config for p in points}, tmp_path, lambda _: None)
-    assert [outcome.state for outcome in outcomes] == ["done"] * 4
+    jobs = [RunJob(point.config, tmp_path / point.name) for point in points]
+    results = JobRunner(workers=0).run(jobs)
+    assert [result.state for result in results] == ["done"] * 4
     files = write_sweep(points, axes, tmp_path, tmp_path / "out")
     assert files["png"].read_bytes().startswith(b"\x89PNG")
     rows = json.loads(files["json"].read_text())

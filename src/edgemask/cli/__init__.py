@@ -19,6 +19,6 @@ def main() -> None:
             'with: pip install "edgemask[app]"\n'
         )
         sys.exit(2)
-    # What a run records as its command should be what a person types.
+    # What a run records as its command should be what a user types.
     sys.argv[0] = "edgemask"
     app(prog_name="edgemask")

@@ -22,7 +22,7 @@ from edgemask.cli import (
     sweep,
     train,
 )
-from edgemask.cli.exits import Verbs
+from edgemask.cli.errors import Verbs
 
 __all__ = ["app"]
 

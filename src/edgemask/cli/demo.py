@@ -1,11 +1,10 @@
-"""``edgemask demo``: what wrong labels do to a network, and what the head does against it."""
+"""``edgemask demo``: train on digits with wrong labels, with and without the SEM head."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,9 +13,9 @@ import typer
 from edgemask.cli.options import Json
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
-
     from rich.console import Console
+
+    from edgemask.engine.jobs import JobResult, RunJob
 
 __all__ = ["demo"]
 
@@ -29,18 +28,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 
 
-@dataclass(frozen=True)
-class Cell:
-    """One run of the demo."""
-
-    row: str
-    """Loss and head, the name of a recipe below ``digits/``."""
-    seed: int
-    """Seed of weights, order, augmentation, masks and of the noise."""
-    path: Path
-    """The run's folder."""
-
-
 def demo(
     out: Annotated[
         Path, typer.Option(metavar="DIR", help="Folder of the runs and the report.")
@@ -50,7 +37,7 @@ def demo(
         int, typer.Option(min=1, metavar="N", help="Passes over the data.")
     ] = SETTINGS["train"]["epochs"],
     jobs: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Runs at the same time, a thread each.")
+        int, typer.Option(min=1, metavar="N", help="Runs at a time, one thread each.")
     ] = min(2, os.cpu_count() or 1),
     fresh: Annotated[bool, typer.Option("--fresh", help="Do finished runs again.")] = False,
     as_json: Json = False,
@@ -60,26 +47,27 @@ def demo(
 ) -> None:
     """Compare CE and JAL with and without the SEM head on digits with 60 % wrong labels.
 
-    Under two minutes on two cores; writes a report and prints a table. Runs that are there
-    already are not done again.
+    Under two minutes on two cores; writes a report and prints a table. Runs that are done already
+    are not done again.
     """
     from edgemask.cli.screen import console, duration, print_json
     from edgemask.report import write_report
 
-    begun = time.monotonic()
+    start = time.monotonic()
     console_out = console(stderr=as_json)
-    cells = [Cell(row, seed, out / f"{row}-{seed}") for seed in range(seeds) for row in ROWS]
+    folders = {row: [out / f"{row}-{seed}" for seed in range(seeds)] for row in ROWS}
     if not quiet:
         console_out.print(_setting(seeds, epochs))
-    _run_all(cells, console_out, epochs=epochs, jobs=jobs, fresh=fresh, quiet=quiet)
-    files = write_report([cell.path for cell in cells], out)
-    results = _results(cells)
-    seconds = time.monotonic() - begun
+    runs = [_job(row, seed, epochs, folders[row][seed]) for seed in range(seeds) for row in ROWS]
+    _run_all(runs, console_out, epochs=epochs, jobs=jobs, fresh=fresh, quiet=quiet)
+    files = write_report([run.folder for run in runs], out)
+    results = _results(folders)
+    seconds = time.monotonic() - start
     if as_json:
         print_json({"rows": results, "report": str(files.html), "seconds": round(seconds, 1)})
         return
     _show(results)
-    console_out.print(f"{len(cells)} runs in {duration(seconds)}")
+    console_out.print(f"{len(runs)} runs in {duration(seconds)}")
     console_out.print(f"report: {files.html}")
 
 
@@ -97,49 +85,23 @@ def _setting(seeds: int, epochs: int) -> str:
     )
 
 
-def _run_all(
-    cells: Sequence[Cell], out: Console, *, epochs: int, jobs: int, fresh: bool, quiet: bool
-) -> None:
-    """Run all cells, some at a time, each in a process with one thread."""
-    import multiprocessing
-    from concurrent.futures import ProcessPoolExecutor
-
-    os.environ["OMP_NUM_THREADS"] = "1"  # read by the processes that are started below
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(min(jobs, len(cells)), mp_context=context)
-    try:
-        futures = {pool.submit(_run, cell, epochs, fresh): cell for cell in cells}
-        for done in _finished(futures, out, epochs=epochs, quiet=quiet):
-            done.result()
-        pool.shutdown()
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt("stopped; the same line goes on with it") from None
-    finally:
-        # Nothing is left to end but after a failure; then the runs go on next time.
-        pool.shutdown(wait=False, cancel_futures=True)
-        for worker in multiprocessing.active_children():
-            worker.terminate()
-
-
-def _run(cell: Cell, epochs: int, fresh: bool) -> None:
-    """Train one cell; runs in a worker."""
-    from edgemask.engine import RECIPES, merge, train
+def _job(row: str, seed: int, epochs: int, folder: Path) -> RunJob:
+    """Return a run of the demo; ``row`` is the name of a recipe below ``digits/``."""
+    from edgemask.engine import RECIPES, merge
+    from edgemask.engine.jobs import RunJob
 
     changed = {
-        "name": cell.row,
-        "noise": {"seed": cell.seed},
-        "train": {"seed": cell.seed, "epochs": epochs},
+        "name": row,
+        "noise": {"seed": seed},
+        "train": {"seed": seed, "epochs": epochs},
     }
-    config = RECIPES[f"digits/{cell.row}"].config(merge(SETTINGS, changed))
-    train(config, out=cell.path, fresh=fresh)
+    return RunJob(RECIPES[f"digits/{row}"].config(merge(SETTINGS, changed)), folder)
 
 
-def _finished(
-    futures: Mapping[Future[None], Cell], out: Console, *, epochs: int, quiet: bool
-) -> Iterator[Future[None]]:
-    """Yield runs as they finish, and show how far all of them are."""
-    from concurrent.futures import FIRST_COMPLETED, wait
-
+def _run_all(
+    runs: Sequence[RunJob], out: Console, *, epochs: int, jobs: int, fresh: bool, quiet: bool
+) -> None:
+    """Do all runs in worker processes, and show how many epochs are done."""
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -148,37 +110,49 @@ def _finished(
         TimeRemainingColumn,
     )
 
+    from edgemask.engine.jobs import JobRunner
+    from edgemask.engine.rundir import RunDir
+    from edgemask.errors import UserError
+
+    for folder in [RunDir(run.folder) for run in runs] if fresh else ():
+        if folder.started:
+            with folder.lock():
+                folder.clear()
     live = out.is_terminal and not quiet
     columns = (BarColumn(32), MofNCompleteColumn(), TextColumn("epochs"), TimeRemainingColumn())
     with Progress(*columns, console=out, disable=not live, transient=True) as bar:
-        task = bar.add_task("", total=epochs * len(futures))
-        waiting = set(futures)
-        while waiting:
-            done, waiting = wait(waiting, timeout=0.3, return_when=FIRST_COMPLETED)
-            bar.update(task, completed=sum(_epochs(cell.path) for cell in futures.values()))
-            for future in done:
-                yield future
-                if not quiet and not live:
-                    cell = futures[future]
-                    out.print(f"done: {cell.row}, seed {cell.seed}")
+        task = bar.add_task("", total=epochs * len(runs))
+
+        def show_epochs() -> None:
+            bar.update(task, completed=sum(_epochs(run.folder) for run in runs))
+
+        def show_result(result: JobResult) -> None:
+            if result.state == "done" and not quiet and not live:
+                row, _, seed = result.name.rpartition("-")
+                out.print(f"done: {row}, seed {seed}")
+
+        results = JobRunner(workers=jobs).run(runs, show_result, tick=show_epochs)
+    for result in results:
+        if result.state != "done":
+            raise UserError(f"{result.folder}: {result.error}")
 
 
 def _epochs(path: Path) -> int:
-    """Return how many epochs a run has behind it."""
+    """Return the number of epochs that a run has done."""
     try:
         return (path / "metrics.jsonl").read_bytes().count(b"\n")
     except OSError:
         return 0
 
 
-def _results(cells: Sequence[Cell]) -> list[dict[str, Any]]:
+def _results(folders: Mapping[str, Sequence[Path]]) -> list[dict[str, Any]]:
     """Return mean and standard deviation over the seeds, in percent."""
     from edgemask.engine import load_run
     from edgemask.report import spread
 
     rows = []
-    for name in ROWS:
-        summaries = [load_run(cell.path).summary for cell in cells if cell.row == name]
+    for name, paths in folders.items():
+        summaries = [load_run(path).summary for path in paths]
         columns = {
             "last": [s["test/accuracy"]["last"] for s in summaries],
             "mean of last 10": [s["test/accuracy"]["mean_last_10"] for s in summaries],

@@ -7,6 +7,7 @@ import os
 import platform
 import shutil
 import sys
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated, Any
 
@@ -20,13 +21,15 @@ __all__ = ["doctor"]
 _PACKAGES = {
     "base": ("torch", "numpy"),
     "app": (
-        "accelerate", "kornia", "matplotlib", "pillow", "pydantic", "pyyaml", "rich",
-        "safetensors", "scikit-learn", "tensorboard", "typer",
+        "accelerate", "jinja2", "kornia", "matplotlib", "pandas", "pillow", "pydantic", "pyyaml",
+        "rich", "safetensors", "scikit-learn", "tensorboard", "typer",
     ),
+    "fast": ("numba",),
     "timm": ("timm", "torchvision"),
     "onnx": ("onnx", "onnxscript", "onnxruntime"),
     "ray": ("ray",),
     "hf": ("transformers", "datasets"),
+    "lightning": ("lightning",),
 }  # fmt: skip
 
 
@@ -51,27 +54,24 @@ def doctor(
     if as_json:
         print_json(found)
         return
-    print_table(["system", ""], [(key, str(value)) for key, value in found["system"].items()])
-    typer.echo()
-    print_table(
-        ["package", "version", "extra"],
-        [(row["name"], row["version"] or f"missing: {row['install']}", row["extra"])
-         for row in found["packages"]],
-    )  # fmt: skip
-    typer.echo()
-    print_table(["device", "what it is"], [(d["name"], d["about"]) for d in found["devices"]])
-    typer.echo()
-    print_table(
-        ["precision", "on the CPU"],
-        [(name, "works" if trouble is None else trouble)
-         for name, trouble in found["precision"].items()],
-    )  # fmt: skip
-    if data:
-        typer.echo()
-        print_table(
-            ["dataset", "state"],
-            [(row["name"], row["about"]) for row in found["data"]],
-        )
+    packages = [
+        (row["name"], row["version"] or f"missing: {row['install']}", row["extra"])
+        for row in found["packages"]
+    ]
+    tables: list[tuple[list[str], Sequence[tuple[str, ...]]]] = [
+        (["system", ""], [(key, str(value)) for key, value in found["system"].items()]),
+        (["package", "version", "extra"], packages),
+        (["device", "what it is"], [(row["name"], row["about"]) for row in found["devices"]]),
+        (
+            ["precision", "on the CPU"],
+            [(name, problem or "works") for name, problem in found["precision"].items()],
+        ),
+        (["dataset", "state"], [(row["name"], row["about"]) for row in found.get("data", [])]),
+    ]
+    for number, (columns, rows) in enumerate(table for table in tables if table[1]):
+        if number:
+            typer.echo()
+        print_table(columns, rows)
 
 
 def _system() -> dict[str, Any]:
@@ -138,7 +138,7 @@ def _precision() -> dict[str, str | None]:
 
 
 def _data(root: str | None) -> list[dict[str, Any]]:
-    """Read every dataset that has a place of its own, and say what came of it."""
+    """Read every dataset that has a folder of its own, and return whether it was found."""
     from edgemask.data import DATASETS, load
     from edgemask.errors import UserError
 

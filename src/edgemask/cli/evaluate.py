@@ -1,4 +1,4 @@
-"""``edgemask eval``: the test again, under other conditions."""
+"""``edgemask eval``: test a finished run, also on other data or with another inference."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from edgemask.cli.options import DataRoot, Json, RunPath
+from edgemask.cli.options import DataRoot, Imports, Json, RunPath
 
 __all__ = ["evaluate"]
 
@@ -27,6 +27,7 @@ def evaluate(
     ] = None,
     top5: Annotated[bool, typer.Option("--top5", help="Top-5 accuracy too.")] = False,
     as_json: Json = False,
+    imports: Imports = None,
 ) -> None:
     """Test the model of a finished run on all images of its test sets."""
     from edgemask.cli.screen import percent, print_json, print_table

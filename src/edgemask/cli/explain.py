@@ -47,7 +47,7 @@ def explain(
         raise UserError("name a recipe to explain; edgemask list recipes shows them all")
     if as_json and as_yaml:
         raise UserError("--json and --yaml: choose one")
-    config, sources = _laid(recipe, settings or [])
+    config, sources = _composed(recipe, settings or [])
     if as_yaml:
         typer.echo(dump_yaml(config), nl=False)
         return
@@ -60,15 +60,15 @@ def explain(
         )
 
 
-def _laid(name: str, assignments: list[str]) -> tuple[Config, dict[str, Setting]]:
+def _composed(name: str, assignments: list[str]) -> tuple[Config, dict[str, Setting]]:
     """Return the config of a recipe with settings on top, and the source of each value."""
-    from edgemask.cli.settings import lay
     from edgemask.engine import RECIPES, assign, resolve
+    from edgemask.engine.compose import override
     from edgemask.engine.recipes import Setting, flatten
 
     recipe = RECIPES[name]
     top = assign({}, assignments)
-    config = resolve(lay(recipe.layer(), top))
+    config = resolve(override(recipe.layer(), top))
     given = {key: Setting(value, "--set") for key, value in flatten(top).items()}
     return config, {**recipe.settings, **given}
 

@@ -8,12 +8,12 @@ from typing import Annotated
 
 import typer
 
-from edgemask.cli.options import Json, RunPath
+from edgemask.cli.options import Imports, Json, RunPath
 
 __all__ = ["export"]
 
 
-class Format(StrEnum):
+class ExportFormat(StrEnum):
     """What a deployed model may be."""
 
     SAFETENSORS = "safetensors"
@@ -21,22 +21,23 @@ class Format(StrEnum):
     ONNX = "onnx"
 
 
-_SUFFIX = {Format.SAFETENSORS: ".safetensors", Format.TORCH: ".pt2", Format.ONNX: ".onnx"}
+_SUFFIX = {"safetensors": ".safetensors", "torch": ".pt2", "onnx": ".onnx"}
 
 
 def export(
     run: RunPath,
     form: Annotated[
-        Format,
+        ExportFormat,
         typer.Option("--format", help="safetensors: weights; torch: torch.export; onnx."),
-    ] = Format.SAFETENSORS,
+    ] = ExportFormat.SAFETENSORS,
     out: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="The file. (default: RUN/export.*)", show_default=False),
     ] = None,
     as_json: Json = False,
+    imports: Imports = None,
 ) -> None:
-    """Write a run's model with plain layers, and check that it answers as the trained one does.
+    """Write a run's model with plain layers, and check that its outputs equal the trained one's.
 
     Class names, input size and preprocessing go with it; torch and onnx take raw pixels.
     """
@@ -51,4 +52,4 @@ def export(
     if as_json:
         print_json({"path": str(target), "format": str(form), "bytes": size})
     else:
-        typer.echo(f"{target}: {size / 1e6:.2f} MB, answers equal those of the trained model")
+        typer.echo(f"{target}: {size / 1e6:.2f} MB, outputs equal those of the trained model")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from edgemask.cli.names import KINDS
-from edgemask.cli.options import Json
+from edgemask.cli.options import Imports, Json
 
 if TYPE_CHECKING:
     from edgemask._registry import Registry
@@ -26,6 +26,7 @@ else:
 def list_names(
     kind: Annotated[Kind, typer.Argument(help="What to list.", show_default=False)],
     as_json: Json = False,
+    imports: Imports = None,
 ) -> None:
     """List heads, losses, noise, data, models, methods or recipes."""
     from edgemask.cli.screen import print_json, print_table
@@ -40,8 +41,8 @@ def list_names(
 
 def registry(kind: str) -> Registry[Any]:
     """Return the registry of a kind."""
-    room, variable = KINDS[kind]
-    found: Registry[Any] = getattr(import_module(f"edgemask.{room}"), variable)
+    package, variable = KINDS[kind]
+    found: Registry[Any] = getattr(import_module(f"edgemask.{package}"), variable)
     return found
 
 

@@ -1,4 +1,4 @@
-"""Watching a run: a live view on a terminal, a line an epoch elsewhere."""
+"""Progress of a run: a live view on a terminal, one line per epoch elsewhere."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["LineView", "LiveView", "Watcher", "view"]
 
 _ROWS = 8
 _WIDE = 100
-# Columns of an epoch: the metric, its title, how it is written.
+# Columns of an epoch: the metric, its title, its number of decimals.
 _COLUMNS: tuple[tuple[str, str, int], ...] = (
     ("test/accuracy", "test", 2),
     ("validation/accuracy", "validation", 2),
@@ -31,7 +31,7 @@ _COLUMNS: tuple[tuple[str, str, int], ...] = (
 
 
 class Watcher(Observer):
-    """Watches without a word, but for what the person must know; the base of the views."""
+    """Prints nothing but warnings and notes; the base of the views."""
 
     def __init__(self) -> None:
         self.started = False
@@ -39,52 +39,52 @@ class Watcher(Observer):
         self._times: deque[float] = deque(maxlen=20)
 
     def on_start(self, info: RunInfo) -> None:
-        """Remember how much there is to do, and pass on notes."""
+        """Store the number of epochs and print notes."""
         self.started = True
         self.epochs = info.config.train.epochs
         for note in info.notes:
             complain(note, kind="note")
 
     def left(self, metrics: Mapping[str, Any]) -> float:
-        """Return the seconds that remain, judged by the last epochs."""
+        """Return the estimated seconds that remain, from the time of the last epochs."""
         self._times.append(metrics["seconds"])
         remaining: int = self.epochs - metrics["epoch"] - 1
         return remaining * sum(self._times) / len(self._times)
 
 
 def describe(info: RunInfo) -> list[str]:
-    """Return what is being run, in a few lines."""
+    """Return what is run, in a few lines."""
     config = info.config
-    machine = info.device + (f" x {info.processes} processes" if info.processes > 1 else "")
-    way = "" if config.method.name == "supervised" else f"{config.method.name}, "
+    device = info.device + (f" x {info.processes} processes" if info.processes > 1 else "")
+    method = "" if config.method.name == "supervised" else f"{config.method.name}, "
     classes = count(info.classes, "class", "classes")
     data = f"{config.data.spec}: {count(info.samples, 'sample')}, {classes}"
     model = f"{config.model.name}, {config.head.name} head, {info.parameters:,} parameters"
     lines = [
         f"data   {data}; labels: {info.noise}",
-        f"model  {model}; {way}{config.loss.name} loss; {machine}",
+        f"model  {model}; {method}{config.loss.name} loss; {device}",
         f"run    {info.path}",
     ]
     if info.start_epoch:
-        lines.append(f"       goes on after epoch {info.start_epoch} of {config.train.epochs}")
+        lines.append(f"       resumes after epoch {info.start_epoch} of {config.train.epochs}")
     return lines
 
 
 class LineView(Watcher):
-    """One line an epoch, for logs and pipes."""
+    """One line per epoch, for logs and pipes."""
 
     def __init__(self, out: Console):
         super().__init__()
         self.out = out
 
     def on_start(self, info: RunInfo) -> None:
-        """Say what is run."""
+        """Print what is run."""
         super().on_start(info)
         for line in describe(info):
             self.out.print(line)
 
     def on_epoch(self, metrics: Mapping[str, Any]) -> None:
-        """Write the line."""
+        """Print the line."""
         parts = [f"epoch {metrics['epoch'] + 1:>{len(str(self.epochs))}}/{self.epochs}"]
         if metrics.get("train/loss") is not None:
             parts.append(f"loss {metrics['train/loss']:.4f}")
@@ -122,7 +122,7 @@ class LiveView(Watcher):
         self._eta, self._until, self._reached = "", 0.0, 0.0
 
     def __rich__(self) -> RenderableType:
-        """Draw what there is to see now."""
+        """Return what is shown now."""
         from rich.console import Group
 
         if self._until:
@@ -156,7 +156,7 @@ class LiveView(Watcher):
         return table
 
     def on_start(self, info: RunInfo) -> None:
-        """Say what is run, and begin to draw."""
+        """Print what is run and start the live view."""
         super().on_start(info)
         for line in describe(info):
             self.out.print(line)
@@ -183,7 +183,7 @@ class LiveView(Watcher):
         self.bar.update(self.task, completed=metrics["epoch"] + 1)
 
     def stop(self) -> None:
-        """Leave the last picture standing."""
+        """Stop the live view and leave its last state on the terminal."""
         if self.task is not None:
             self._until, self._eta = 0.0, ""
             self.bar.update(self.task, step="")
@@ -192,7 +192,7 @@ class LiveView(Watcher):
 
 @contextmanager
 def view(out: Console, *, quiet: bool) -> Iterator[Watcher]:
-    """Choose how to watch: not at all, live on a terminal, by lines elsewhere."""
+    """Choose the view: none, live on a terminal, by lines elsewhere."""
     if quiet:
         yield Watcher()
     elif not out.is_terminal:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 __all__ = ["KINDS", "complete", "registered"]
 
-# What can be listed: the room and the variable that holds the registry.
+# What can be listed: the subpackage and the variable that holds the registry.
 KINDS: dict[str, tuple[str, str]] = {
     "heads": ("heads", "HEADS"),
     "losses": ("losses", "LOSSES"),
@@ -21,18 +21,18 @@ KINDS: dict[str, tuple[str, str]] = {
 
 
 def registered(kind: str) -> list[str]:
-    """Return the names of a kind as its room's source spells them; recipes are computed there.
+    """Return the names of a kind from the source of its subpackage; recipes are computed there.
 
     Example:
         >>> registered("heads")[:2]
         ['linear', 'sem']
     """
-    room, variable = KINDS[kind]
+    subpackage, variable = KINDS[kind]
     if kind == "recipes":
         from edgemask.engine import RECIPES
 
         return list(RECIPES)
-    source = Path(__file__).parents[1] / room / "__init__.py"
+    source = Path(__file__).parents[1] / subpackage / "__init__.py"
     for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"))):
         if not isinstance(node, ast.AnnAssign | ast.Assign) or not isinstance(node.value, ast.Call):
             continue

@@ -1,4 +1,4 @@
-"""``edgemask noise``: make label files and look into them."""
+"""``edgemask noise``: make label files and show them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["app"]
 
 _SHOWN = 20
-app = typer.Typer(no_args_is_help=True, help="Make label files and look into them.")
+app = typer.Typer(no_args_is_help=True, help="Make label files and show them.")
 
 
 @app.command("make")
@@ -40,7 +40,7 @@ def make(
     Train with them: edgemask train --data SPEC --noise file:FILE
     """
     from edgemask.engine import Objects, resolve
-    from edgemask.engine.job import build_job
+    from edgemask.engine.run_data import build_run_data
     from edgemask.errors import UserError
 
     if out.exists() and not force:
@@ -54,7 +54,7 @@ def make(
             "noise": {"spec": noise, "protocol": protocol, "seed": seed},
         }
     )
-    labels = build_job(config, Objects()).noise
+    labels = build_run_data(config, Objects()).noise
     _show(labels, labels.save(out), as_json=as_json)
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["DataRoot", "Json", "Quiet", "RunPath", "Set"]
+__all__ = ["DataRoot", "Imports", "Json", "Quiet", "RunPath", "Set"]
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
 Quiet = Annotated[
@@ -24,3 +24,23 @@ DataRoot = Annotated[
     ),
 ]
 RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")]
+
+
+def _import(context: typer.Context, modules: list[str] | None) -> list[str] | None:
+    if modules and not context.resilient_parsing:
+        from edgemask.engine.jobs import import_modules
+
+        import_modules(modules)
+    return modules
+
+
+Imports = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--import",
+        metavar="MODULE",
+        help="Module that registers names of your own, imported first; may be repeated.",
+        callback=_import,
+        is_eager=True,
+    ),
+]

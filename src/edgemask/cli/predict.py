@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import sys
-import zipfile
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from edgemask.cli.options import RunPath
+from edgemask.cli.options import Imports, RunPath
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["predict"]
 
 
-class Format(StrEnum):
+class PredictionFormat(StrEnum):
     """How predictions are written."""
 
     JSON = "json"
@@ -39,15 +37,19 @@ def predict(
         typer.Option(metavar="FILE", help="Arrays instead: an .npz, or an .npy of samples."),
     ] = None,
     key: Annotated[str, typer.Option(metavar="NAME", help="Which array of the .npz.")] = "x",
-    form: Annotated[Format, typer.Option("--format", help="How to write.")] = Format.JSON,
+    form: Annotated[
+        PredictionFormat, typer.Option("--format", help="How to write.")
+    ] = PredictionFormat.JSON,
     probabilities: Annotated[
         bool, typer.Option("--probabilities", help="The probability of every class too.")
     ] = False,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write here instead of to the terminal.")
     ] = None,
+    imports: Imports = None,
 ) -> None:
     """Predict classes of image files or arrays with the model of a finished run."""
+    from edgemask.cli.screen import json_text
     from edgemask.engine import load_run
     from edgemask.engine import predict as run_model
     from edgemask.errors import UserError
@@ -61,7 +63,7 @@ def predict(
         for row, chances in zip(rows, found.probabilities, strict=True):
             shares = zip(found.class_names, chances, strict=True)
             row["probabilities"] = {name: float(share) for name, share in shares}
-    text = _json(rows) if form is Format.JSON else _csv(rows)
+    text = json_text(rows) if form is PredictionFormat.JSON else _csv(rows)
     if out is None:
         sys.stdout.write(text)
     else:
@@ -74,27 +76,21 @@ def predict(
 def _array(path: Path, key: str) -> NDArray[Any]:
     import numpy as np
 
-    from edgemask.errors import DataError, UserError, unknown_name
+    from edgemask.errors import DataError, unknown_name
 
+    if not path.is_file():
+        raise DataError(f"{path}: there is no such file")
     try:
-        content = np.load(path, allow_pickle=False)
-        if not isinstance(content, np.lib.npyio.NpzFile):
-            array: NDArray[Any] = content
-            return array
+        content: Any = np.load(path, allow_pickle=False)
+        if isinstance(content, np.ndarray):
+            return content
         with content:
-            if key not in content:
-                raise unknown_name(f"array in {path}", key, content.files)
-            return np.asarray(content[key])
-    except UserError:
-        raise
-    except FileNotFoundError:
-        raise DataError(f"{path}: there is no such file") from None
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+            names = content.files
+            if key in names:
+                return np.asarray(content[key])
+    except Exception as error:  # numpy and zipfile raise all sorts for damaged files
         raise DataError(f"{path}: cannot be read as arrays ({error})") from error
-
-
-def _json(rows: list[dict[str, Any]]) -> str:
-    return json.dumps(rows, indent=2, ensure_ascii=False) + "\n"
+    raise unknown_name(f"array in {path}", key, names)
 
 
 def _csv(rows: list[dict[str, Any]]) -> str:

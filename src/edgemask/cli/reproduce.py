@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from edgemask.cli.options import DataRoot, Json
+from edgemask.cli.jobs import Address, Engine, Jobs, Threads
+from edgemask.cli.options import DataRoot, Imports, Json
 
 if TYPE_CHECKING:
-    from edgemask.reproduce import Experiment, Outcome, Plan, Runner
+    from edgemask.engine.jobs import JobResult, JobRunner
+    from edgemask.reproduce import Experiment, ExperimentPlan
 
-__all__ = ["Teller", "fail_if_undone", "problems", "reproduce"]
+__all__ = ["reproduce"]
 
 _WHAT, _WHERE = "What is run", "Where it is run"
 
@@ -24,7 +26,7 @@ def reproduce(
         typer.Argument(
             metavar="NAME...",
             help="table8, figure3, controls ..., several, or all; "
-            "'list' shows them, 'status [NAME...]' how they stand.",
+            "'list' shows them, 'status [NAME...]' what is done.",
         ),
     ],
     preset: Annotated[
@@ -48,22 +50,11 @@ def reproduce(
         typer.Option(metavar="COLUMNS", rich_help_panel=_WHAT, help="Some columns."),
     ] = None,
     data_root: DataRoot = None,
-    jobs: Annotated[
-        int,
-        typer.Option("--jobs", "-j", metavar="N", rich_help_panel=_WHERE, help="Runs at a time."),
-    ] = 1,
-    threads: Annotated[
-        int, typer.Option(metavar="N", rich_help_panel=_WHERE, help="CPU threads a run.")
-    ] = 1,
-    engine: Annotated[
-        str, typer.Option(metavar="NAME", rich_help_panel=_WHERE, help="local or ray.")
-    ] = "local",
-    address: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS", rich_help_panel=_WHERE, help="The Ray cluster: auto, host:port."
-        ),
-    ] = None,
+    jobs: Jobs = 1,
+    threads: Threads = 1,
+    engine: Engine = "local",
+    address: Address = None,
+    imports: Imports = None,
     out: Annotated[
         Path,
         typer.Option(metavar="DIR", rich_help_panel=_WHERE, help="Folder of the runs."),
@@ -87,77 +78,64 @@ def reproduce(
 ) -> None:
     """Run tables and figures of the paper, and compare with its numbers.
 
-    What is done already, by whichever table, is not done again; the same line goes on where it was
-    stopped.
+    Runs that are done, for whichever table, are not done again; the same command continues where
+    it was stopped.
     """
     if names[0] == "list":
         _list(as_json)
         return
-    from edgemask.reproduce import Runner, execute, make_plan, parse_seeds, pick
+    from edgemask.cli.jobs import make_runner, print_progress
+    from edgemask.reproduce import make_plan, parse_seeds, pick, run_plan
 
+    runner = make_runner(jobs, threads, engine, address, imports)
     status = names[0] == "status"
     chosen = pick(names[1:] or ["all"]) if status else pick(names)
-    rows, cells = _keys(only), _keys(columns)
-    for key in rows:
-        _known(key, chosen, "row", [row.key for e in chosen for row in e.rows])
-    for key in cells:
-        _known(key, chosen, "column", [column.key for e in chosen for column in e.columns])
-    wanted = parse_seeds(seeds) if seeds is not None else None
+    rows = _keys(only, "row", chosen, [row.key for e in chosen for row in e.rows])
+    cells = _keys(columns, "column", chosen, [c.key for e in chosen for c in e.columns])
+    if seeds is None:
+        seeds = "1" if status else str(max((e.seeds for e in chosen), default=1))
+    wanted = parse_seeds(seeds)
 
-    def plan() -> Plan:
-        default = 1 if status else max((e.seeds for e in chosen), default=1)
+    def plan() -> ExperimentPlan:
         return make_plan(
             chosen,
             preset=preset,
-            seeds=wanted if wanted is not None else list(range(default)),
+            seeds=wanted,
             root=out,
             data_root=data_root,
             only=rows,
             columns=cells,
         )
 
-    runner = Runner(engine=engine, jobs=jobs, threads=threads, address=address)
     if status:
         _status(plan(), chosen, as_json)
     elif dry_run:
         _dry_run(plan(), runner, as_json)
     else:
-        outcomes: list[Outcome] = []
+        job_results: list[JobResult] = []
         if show:
             done = plan()
         else:
-            done, outcomes = execute(plan, runner, Teller(as_json))
-        _finish(done, chosen, outcomes, results or out / "results" / preset, as_json)
+            done, job_results = run_plan(plan, runner, print_progress(as_json))
+        _finish(done, chosen, job_results, results or out / "results" / preset, as_json)
 
 
-class Teller:
-    """Says how each run ended, on stderr where the results are JSON."""
-
-    def __init__(self, as_json: bool):
-        self.as_json = as_json
-        self.count = 0
-
-    def __call__(self, outcome: Outcome) -> None:
-        self.count += 1
-        error = f": {outcome.error}" if outcome.error else ""
-        typer.echo(f"{self.count:>4}  {outcome.state:<9}  {outcome.name}{error}", err=self.as_json)
-
-
-def _keys(text: str | None) -> list[str]:
-    return [part.strip() for part in (text or "").split(",") if part.strip()]
-
-
-def _known(key: str, chosen: list[Experiment], kind: str, keys: list[str]) -> None:
+def _keys(text: str | None, kind: str, chosen: list[Experiment], known: list[str]) -> list[str]:
+    """Read a list of keys of rows or columns."""
     from edgemask.errors import unknown_name
 
-    if key not in keys:
-        names = ", ".join(experiment.name for experiment in chosen)
-        raise unknown_name(f"{kind} of {names}", key, dict.fromkeys(keys))
+    keys = [part.strip() for part in (text or "").split(",") if part.strip()]
+    for key in keys:
+        if key not in known:
+            names = ", ".join(experiment.name for experiment in chosen)
+            raise unknown_name(f"{kind} of {names}", key, dict.fromkeys(known))
+    return keys
 
 
 def _list(as_json: bool) -> None:
     from edgemask.cli.screen import print_json, print_table
     from edgemask.reproduce import EXPERIMENTS, PRESETS
+    from edgemask.reproduce.results import paper_json
 
     if not as_json:
         rows = [
@@ -181,19 +159,17 @@ def _list(as_json: bool) -> None:
                     {"key": c.key, "title": c.title, "noise": c.noise, "protocol": c.protocol}
                     for c in e.columns
                 ],
-                "paper": [
-                    {"row": row, "column": column, "mean": number.mean, "std": number.std}
-                    for (row, column), number in e.paper.items()
-                ],
+                "source": dict(e.source),
+                "paper": paper_json(e),
             }
             for name, e in EXPERIMENTS.items()
         ]
     )
 
 
-def _status(plan: Plan, chosen: list[Experiment], as_json: bool) -> None:
+def _status(plan: ExperimentPlan, chosen: list[Experiment], as_json: bool) -> None:
     from edgemask.cli.screen import print_json
-    from edgemask.reproduce.status import status_json, status_table
+    from edgemask.reproduce.tables import status_json, status_table
 
     if as_json:
         print_json(status_json(plan, chosen))
@@ -201,27 +177,26 @@ def _status(plan: Plan, chosen: list[Experiment], as_json: bool) -> None:
         typer.echo(status_table(plan, chosen).to_text())
 
 
-def _dry_run(plan: Plan, runner: Runner, as_json: bool) -> None:
+def _dry_run(plan: ExperimentPlan, runner: JobRunner, as_json: bool) -> None:
+    from edgemask.cli.jobs import total_seconds
     from edgemask.cli.screen import duration, print_json, print_table
     from edgemask.reproduce.estimate import estimate
-    from edgemask.reproduce.status import open_runs
+    from edgemask.reproduce.plan import OPEN_STATES
 
-    runs = plan.runs("to do", "partly", "failed")
-    seconds = estimate(runs)
-    total = sum(value or 0.0 for value in seconds.values()) / max(runner.jobs, 1)
+    seconds = estimate(plan.runs(*OPEN_STATES))
+    total = total_seconds(seconds, runner.workers)
     waiting = [cell for cell in plan.cells if cell.state == "waits"]
     if as_json:
         print_json({"runs": seconds, "waiting": len(waiting), "seconds": total})
         return
     rows = [
-        (name, "unknown" if seconds[name] is None else duration(seconds[name] or 0.0))
-        for name in open_runs(plan)
+        (name, "unknown" if value is None else duration(value)) for name, value in seconds.items()
     ]
     print_table(["run", "estimate"], rows, right=1)
     extra = f", and {len(waiting)} that wait for others" if waiting else ""
     typer.echo(
-        f"{len(runs)} runs{extra}; about {duration(total)} with {max(runner.jobs, 1)} at a time, "
-        "if the machine is as busy as now"
+        f"{len(seconds)} runs{extra}; about {duration(total)} with {max(runner.workers, 1)} at a "
+        "time, if the machine is as busy as now"
     )
     reasons = {cell.reason for cell in plan.cells if cell.state == "skipped"}
     for reason in sorted(reasons):
@@ -229,11 +204,18 @@ def _dry_run(plan: Plan, runner: Runner, as_json: bool) -> None:
 
 
 def _finish(
-    plan: Plan, chosen: list[Experiment], outcomes: list[Outcome], folder: Path, as_json: bool
+    plan: ExperimentPlan,
+    chosen: Sequence[Experiment],
+    results: Sequence[JobResult],
+    folder: Path,
+    as_json: bool,
 ) -> None:
+    """Write and print the tables of what is done."""
+    from edgemask.cli.jobs import exit_if_failed, failures
     from edgemask.cli.screen import print_json
     from edgemask.reproduce import write_results
     from edgemask.reproduce.measures import MEASURES
+    from edgemask.reproduce.tables import write_tables
 
     written: dict[str, Any] = {}
     for experiment in chosen:
@@ -242,9 +224,7 @@ def _finish(
             text = files["txt"].read_text(encoding="utf-8")
         else:
             table = MEASURES[experiment.measure](experiment, quick=plan.preset.name == "smoke")
-            folder.mkdir(parents=True, exist_ok=True)
-            files = {"md": folder / f"{experiment.name}.md"}
-            files["md"].write_text(table.to_markdown() + "\n", encoding="utf-8")
+            files = write_tables([table], folder, experiment.name, ["md"])
             text = table.to_text() + "\n"
         written[experiment.name] = {kind: str(path) for kind, path in files.items()}
         if not as_json:
@@ -252,21 +232,5 @@ def _finish(
             typer.echo(text, nl=False)
             typer.echo(f"written: {', '.join(map(str, files.values()))}")
     if as_json:
-        print_json({"files": written, "failed": problems(outcomes)})
-    fail_if_undone(outcomes)
-
-
-def problems(outcomes: Sequence[Outcome]) -> list[dict[str, str]]:
-    """Return the runs that are not done, and why."""
-    return [{"run": o.name, "error": o.error} for o in outcomes if o.state != "done"]
-
-
-def fail_if_undone(outcomes: Sequence[Outcome]) -> None:
-    """End with a failure if runs are not done."""
-    from edgemask.cli.exits import FAILURE
-    from edgemask.cli.screen import complain
-
-    failed = sum(outcome.state != "done" for outcome in outcomes)
-    if failed:
-        complain(f"{failed} of {len(outcomes)} runs are not done; the same line tries again")
-        raise typer.Exit(FAILURE)
+        print_json({"files": written, "failed": failures(results)})
+    exit_if_failed(results)

@@ -1,14 +1,16 @@
-"""``edgemask resume``: go on with a run that was stopped."""
+"""``edgemask resume``: continue a run that was stopped."""
 
 from __future__ import annotations
 
-from edgemask.cli.options import Json, Quiet, RunPath
+from edgemask.cli.options import Imports, Json, Quiet, RunPath
 
 __all__ = ["resume"]
 
 
-def resume(run: RunPath, as_json: Json = False, quiet: Quiet = False) -> None:
-    """Go on with a run where it stopped; a finished one is only shown."""
+def resume(
+    run: RunPath, as_json: Json = False, imports: Imports = None, quiet: Quiet = False
+) -> None:
+    """Continue a run where it stopped; a finished one is only shown."""
     from edgemask.cli.running import run_and_show
     from edgemask.engine import resume as go_on
 

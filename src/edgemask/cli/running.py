@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from edgemask.cli.screen import console, count, duration, percent, print_json
 if TYPE_CHECKING:
     from edgemask.engine import Observer, Run
 
-__all__ = ["final_line", "run_and_show"]
+__all__ = ["final_line", "run_and_show", "show_plan"]
 
 
 def run_and_show(start: Callable[[Sequence[Observer]], Run], *, as_json: bool, quiet: bool) -> None:
@@ -37,7 +38,24 @@ def run_and_show(start: Callable[[Sequence[Observer]], Run], *, as_json: bool, q
     if not quiet:
         for line in _remarks(run.summary):
             out.print(line)
-        out.print(f"look at it with: edgemask report {run.path}")
+        out.print(f"open the report: edgemask report {shlex.quote(str(run.path))}")
+
+
+def show_plan(run: Run, *, as_json: bool) -> None:
+    """Print the resolved config of a planned run and what it would do."""
+    import typer
+
+    from edgemask.cli.screen import print_table
+    from edgemask.engine import dump_yaml
+
+    plan = run.plan or {}
+    if as_json:
+        facts = {key.replace(" ", "_"): value for key, value in plan.items()}
+        print_json({"plan": facts, "config": run.config.model_dump()})
+        return
+    typer.echo(dump_yaml(run.config))
+    rows = [(key, f"{v:,}" if isinstance(v, int) else str(v)) for key, v in plan.items()]
+    print_table(["would be done", ""], rows)
 
 
 def _first_process() -> bool:
@@ -64,7 +82,7 @@ def final_line(run: Run) -> str:
 
 
 def _remarks(summary: Mapping[str, Any]) -> list[str]:
-    """Return what a person should know to read the numbers."""
+    """Return the notes that a user needs to read the numbers."""
     remarks = []
     noise = summary["noise"]
     estimated, real = noise.get("estimated_rate"), noise.get("realised_rate")

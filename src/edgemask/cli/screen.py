@@ -1,4 +1,8 @@
-"""What is written to the terminal: text, tables, JSON, complaints."""
+"""What is written to the terminal: text, tables, JSON, error messages.
+
+Names of classes and files may come from untrusted data: control characters and marks that change
+the direction of writing are shown as escape sequences.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,16 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["complain", "console", "count", "duration", "percent", "print_json", "print_table"]
+__all__ = [
+    "complain",
+    "console",
+    "count",
+    "duration",
+    "json_text",
+    "percent",
+    "print_json",
+    "print_table",
+]
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -25,14 +38,26 @@ def console(*, stderr: bool = False) -> Console:
 
 def complain(text: str, *, kind: str = "error") -> None:
     """Write a message to stderr, beside the results and never among them."""
+    from edgemask.report.escape import printable
+
     typer.secho(f"{kind}: ", err=True, nl=False, fg="red" if kind == "error" else "yellow")
-    typer.echo(text, err=True)
+    for line in text.split("\n"):
+        typer.echo(printable(line, max_length=None), err=True)
 
 
 def print_json(value: Any) -> None:
     """Write a value for a program to read; what is not a number becomes null."""
+    sys.stdout.write(json_text(value))
+
+
+def json_text(value: Any) -> str:
+    """Return a value as JSON; characters that a terminal would obey are escaped."""
     text = json.dumps(_finite(value), indent=2, ensure_ascii=False, default=str)
-    sys.stdout.write(text + "\n")
+    # Beyond the line breaks between values, such characters only stand within strings.
+    shown = [
+        char if char == "\n" or char.isprintable() else json.dumps(char)[1:-1] for char in text
+    ]
+    return "".join(shown) + "\n"
 
 
 def _finite(value: Any) -> Any:
@@ -56,17 +81,19 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, right:
     from rich.table import Table
     from rich.text import Text
 
+    from edgemask.report.escape import printable
+
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for number, title in enumerate(columns):
         numeric = number >= len(columns) - right
         table.add_column(
-            title,
+            Text(printable(title)),
             justify="right" if numeric else "left",
             no_wrap=numeric or number == 0,
             overflow="fold",
         )
     for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
+        table.add_row(*(Text(printable(cell, max_length=None)) for cell in row))
     out = console()
     if out.is_terminal:
         out.print(table)

@@ -1,4 +1,4 @@
-"""``edgemask sweep``: a run for every combination of some settings, and a picture of it."""
+"""``edgemask sweep``: one run per combination of some settings, a table and a figure."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
+from edgemask.cli.jobs import Address, Engine, Jobs, Threads
 from edgemask.cli.names import complete
-from edgemask.cli.options import DataRoot, Json, Set
+from edgemask.cli.options import DataRoot, Imports, Json, Set
 
 __all__ = ["sweep"]
 
@@ -31,16 +32,15 @@ def sweep(
         ),
     ] = None,
     config: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="YAML settings, laid upon the recipe.")
+        Path | None, typer.Option(metavar="FILE", help="YAML settings that override the recipe.")
     ] = None,
     settings: Set = None,
     data_root: DataRoot = None,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", metavar="N", help="Runs at a time.")] = 1,
-    threads: Annotated[int, typer.Option(metavar="N", help="CPU threads a run.")] = 1,
-    engine: Annotated[str, typer.Option(metavar="NAME", help="local or ray.")] = "local",
-    address: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="The Ray cluster: auto, host:port.")
-    ] = None,
+    jobs: Jobs = 1,
+    threads: Threads = 1,
+    engine: Engine = "local",
+    address: Address = None,
+    imports: Imports = None,
     out: Annotated[
         Path, typer.Option(metavar="DIR", help="Folder of the runs and of the result.")
     ] = Path("runs/sweep"),
@@ -49,47 +49,50 @@ def sweep(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Run every combination of some settings; end in a table and a picture.
+    """Run every combination of some settings; end in a table and a figure.
 
-    A run is never done twice, and the same line goes on where it was stopped.
+    A run is never done twice, and the same command continues where it was stopped.
     """
-    from edgemask.cli.reproduce import Teller, fail_if_undone, problems
+    from edgemask.cli import jobs as many
     from edgemask.cli.screen import duration, print_json, print_table
-    from edgemask.cli.settings import lay
-    from edgemask.engine import RECIPES, assign, load_yaml, merge
-    from edgemask.reproduce import Runner, make_points, parse_axis, write_sweep
+    from edgemask.engine import RECIPES, load_yaml, merge
+    from edgemask.engine.compose import override, settings_of
+    from edgemask.engine.jobs import RunJob, job_state
+    from edgemask.reproduce import make_points, parse_axis, write_sweep
     from edgemask.reproduce.estimate import estimate
-    from edgemask.reproduce.ledger import Ledger
     from edgemask.reproduce.sweep import sweep_table
 
+    runner = many.make_runner(jobs, threads, engine, address, imports)
     values: dict[str, Any] = RECIPES[recipe].layer() if recipe is not None else {}
-    for layer in (load_yaml(config) if config is not None else {}, assign({}, settings or [])):
-        values = lay(values, layer)
+    for layer in (load_yaml(config) if config is not None else {}, settings_of(settings or [])):
+        values = override(values, layer)
     where = None if data_root is None else str(data_root)
     values = merge({"log": {"trackers": []}}, values, {"data": {"root": where}} if where else {})
     axes = [parse_axis(text, values) for text in grid]
     points = make_points(values, axes)
-    ledger = Ledger(out)
-    runs = {p.name: p.config for p in points if ledger.state(p.name)[0] != "done"}
-    runner = Runner(engine=engine, jobs=jobs, threads=threads, address=address)
     if dry_run:
-        seconds = estimate(runs)
-        total = sum(value or 0.0 for value in seconds.values()) / max(jobs, 1)
+        seconds = estimate(
+            {p.name: p.config for p in points if job_state(out / p.name)[0] != "done"}
+        )
+        total = many.total_seconds(seconds, jobs)
         if as_json:
             print_json({"runs": seconds, "seconds": total})
             return
         rows = [
             (", ".join(f"{key}={value}" for key, value in p.values.items()), p.name) for p in points
         ]
-        print_table(["place", "run"], rows)
-        typer.echo(f"{len(runs)} of {len(points)} runs to do; about {duration(total)}")
+        print_table(["settings", "run"], rows)
+        typer.echo(f"{len(seconds)} of {len(points)} runs to do; about {duration(total)}")
         return
-    outcomes = runner.run(runs, out, Teller(as_json))
+    results = runner.run(
+        [RunJob(point.config, out / point.name) for point in points],
+        many.print_progress(as_json),
+    )
     files = write_sweep(points, axes, out, out)
     if as_json:
         shown = {kind: str(path) for kind, path in files.items()}
-        print_json({"files": shown, "failed": problems(outcomes)})
+        print_json({"files": shown, "failed": many.failures(results)})
     else:
         typer.echo(sweep_table(points, axes, out).to_text())
         typer.echo(f"written: {', '.join(map(str, files.values()))}")
-    fail_if_undone(outcomes)
+    many.exit_if_failed(results)

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from edgemask.cli.names import complete
-from edgemask.cli.options import DataRoot, Json, Quiet, Set
+from edgemask.cli.options import DataRoot, Imports, Json, Quiet, Set
 
 if TYPE_CHECKING:
-    from edgemask.data import DataBundle
-    from edgemask.engine import Config
+    from collections.abc import Sequence
+
+    from edgemask.engine import Observer, Run
 
 __all__ = ["train"]
 
-_WHAT, _HOW, _WHERE = "What is learned", "How it is learned", "Where it goes"
+_WHAT, _HOW, _WHERE = "What is learned", "How it is learned", "Where it is stored"
 
 
 def train(
@@ -81,7 +82,7 @@ def train(
     config: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", rich_help_panel=_HOW, help="YAML settings, laid upon the recipe."
+            metavar="FILE", rich_help_panel=_HOW, help="YAML settings, which override the recipe."
         ),
     ] = None,
     model: Annotated[
@@ -158,7 +159,7 @@ def train(
             help="Seed of weights, order, augmentation and masks. (default: 0)",
         ),
     ] = None,
-    settings: Set = None,
+    sets: Set = None,
     device: Annotated[
         str,
         typer.Option(metavar="NAME", rich_help_panel=_HOW, help="auto, cpu, cuda or cuda:N."),
@@ -195,7 +196,7 @@ def train(
     fresh: Annotated[
         bool,
         typer.Option(
-            "--fresh", rich_help_panel=_WHERE, help="Throw away what the folder holds; start over."
+            "--fresh", rich_help_panel=_WHERE, help="Remove what the folder holds; start over."
         ),
     ] = False,
     track: Annotated[
@@ -211,98 +212,67 @@ def train(
         typer.Option(
             metavar="NAMES",
             rich_help_panel=_WHERE,
-            help="Measure more as it goes: gradient_error,bounds,criteria,overlap,calibration.",
+            help="Also measure: gradient_error,bounds,criteria,overlap,calibration.",
         ),
     ] = None,
     dry_run: Annotated[
         bool,
         typer.Option("--dry-run", rich_help_panel=_WHERE, help="Say what would be done; stop."),
     ] = False,
+    imports: Imports = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Train a classifier on partly wrong labels.
 
-    The same line again goes on where it was stopped, or says that the run is finished.
+    The same command again continues a stopped run, or reports that it is finished.
 
-    Settings are laid upon each other: the recipe, the file of --config, the flags, --set.
+    Later settings override earlier ones: the recipe, the file of --config, the flags, --set.
     """
-    from edgemask.cli.device import choose_device
-    from edgemask.cli.settings import compact, named
+    from edgemask.cli.running import run_and_show, show_plan
+    from edgemask.engine import fit
+    from edgemask.engine.compose import settings_of
 
-    choose_device(device)
-    groups: dict[str, dict[str, Any]] = {
-        "data": {
-            "spec": data,
-            "root": str(data_root) if data_root is not None else None,
-            "validation": validation,
-            "workers": workers,
-        },
-        "noise": {"spec": noise, "protocol": protocol, "seed": noise_seed},
-        "model": {"name": model, "width": width, "pretrained": pretrained},
-        "optim": {"lr": lr},
-        "train": {
-            "epochs": epochs,
-            "batch_size": batch_size,
-            "seed": seed,
-            "precision": precision,
-            "compile": compile_,
-            "select": select,
-        },
-        "log": {
-            "trackers": _trackers(track),
-            "record": None if record is None else [name.strip() for name in record.split(",")],
-        },
+    settings = {
+        "name": name,
+        "data.root": None if data_root is None else str(data_root),
+        "data.workers": workers,
+        "noise.protocol": protocol,
+        "noise.seed": noise_seed,
+        "model.width": width,
+        "model.pretrained": pretrained,
+        "train.precision": precision,
+        "train.compile": compile_,
+        "log.trackers": [] if track == ["none"] else track,
+        "log.record": None if record is None else [part.strip() for part in record.split(",")],
     }
-    for part, text in (("head", head), ("loss", loss), ("method", method)):
-        if text is not None:
-            groups[part] = named(text, f"--{part}")
-    flags: dict[str, Any] = compact(groups)
-    if name is not None:
-        flags["name"] = name
-    resolved, bundle = _resolve(recipe, config, flags, settings or [])
-    if dry_run:
-        from edgemask.cli.plan import show_plan
 
-        show_plan(resolved, bundle, out=out, fresh=fresh, as_json=as_json)
-        return
-    from edgemask.cli.running import run_and_show
-    from edgemask.engine import Objects
-    from edgemask.engine import train as run_config
-
-    run_and_show(
-        lambda observers: run_config(
-            resolved,
+    def start(observers: Sequence[Observer]) -> Run:
+        return fit(
+            data,
+            noise=noise,
+            model=model,
+            head=head,
+            loss=loss,
+            method=method,
+            epochs=epochs,
+            batch_size=batch_size,
+            lr=lr,
+            seed=seed,
+            validation=validation,
+            select=select,
+            recipe=recipe,
+            config=config,
+            settings=settings_of({key: v for key, v in settings.items() if v is not None}),
+            set=sets or (),
             out=out,
             fresh=fresh,
+            device=device,
+            dry_run=dry_run,
             observers=observers,
-            objects=Objects(bundle=bundle),
-        ),
-        as_json=as_json,
-        quiet=quiet,
-    )
+        )
 
-
-def _trackers(names: list[str] | None) -> list[str] | None:
-    return [] if names == ["none"] else names
-
-
-def _resolve(
-    recipe: str | None, path: Path | None, flags: dict[str, Any], assignments: list[str]
-) -> tuple[Config, DataBundle | None]:
-    """Lay all settings upon each other; where none names a model, choose one for the data."""
-    from edgemask.cli.settings import default_model, lay
-    from edgemask.engine import RECIPES, assign, load_yaml, resolve
-
-    values: dict[str, Any] = RECIPES[recipe].layer() if recipe is not None else {}
-    for layer in (load_yaml(path) if path is not None else {}, flags, assign({}, assignments)):
-        values = lay(values, layer)
-    resolved = resolve(values)
-    if values.get("model", {}).get("name") is not None:
-        return resolved, None
-    from edgemask.data import load
-
-    where = resolved.data
-    bundle = load(where.spec, root=where.root, **where.options)
-    chosen = {"model": {"name": default_model(bundle.input_shape)}}
-    return resolve(lay(values, chosen)), bundle
+    if dry_run:
+        show_plan(start(()), as_json=as_json)
+    else:
+        run_and_show(start, as_json=as_json, quiet=quiet)

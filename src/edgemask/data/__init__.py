@@ -10,10 +10,9 @@ from typing import Any
 
 from edgemask._registry import Registry
 from edgemask.data import views
-from edgemask.data.bring import from_arrays, from_dataset
 from edgemask.data.bundle import DataBundle
 from edgemask.data.loader import Batch, Loader, iterate
-from edgemask.data.paired import Pair, PairedLoader
+from edgemask.data.own_data import from_arrays, from_dataset
 from edgemask.data.readers.cifar import cifar10, cifar80n_o, cifar100
 from edgemask.data.readers.clothing1m import clothing1m
 from edgemask.data.readers.csvfile import csvfile
@@ -36,8 +35,6 @@ __all__ = [
     "DatasetSplit",
     "FileSplit",
     "Loader",
-    "Pair",
-    "PairedLoader",
     "Split",
     "TensorSplit",
     "ViewPlan",
@@ -102,3 +99,12 @@ def load(spec: str, *, root: str | Path | None = None, **options: Any) -> DataBu
         root = root or os.environ.get("EDGEMASK_DATA") or None
         return reader(None if root is None else Path(root).expanduser(), **options)
     return reader(**options)
+
+
+def __getattr__(name: str) -> object:
+    if name in ("Pair", "PairedLoader"):
+        raise ImportError(
+            f"edgemask.data.{name} was removed: take two loaders and, per step, labelled.batch(n) "
+            "and unlabelled.batch(n % len(unlabelled), cycle=n // len(unlabelled))"
+        )
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

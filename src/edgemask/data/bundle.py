@@ -12,11 +12,10 @@ from torch import Tensor
 
 from edgemask.data.splits import Labels, Split
 from edgemask.data.views import RECIPES
+from edgemask.data.views import Constants as Normalisation
 from edgemask.errors import DataError
 
 __all__ = ["DataBundle", "Normalisation", "class_numbers", "measure"]
-
-Normalisation = tuple[tuple[float, ...], tuple[float, ...]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +27,7 @@ class DataBundle:
     num_classes: int
     """How many outputs a classifier needs."""
     class_names: tuple[str, ...]
-    """One name a class, in the order of the class numbers."""
+    """One name per class, in the order of the class numbers."""
     input_shape: tuple[int, ...]
     """The shape of one sample as the model sees it: (C, H, W) or (D,)."""
     train: Split

@@ -1,4 +1,4 @@
-"""Image files: reading them, bringing them to one size, and finding the broken ones."""
+"""Image files: read them, resize them, find the broken ones."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ def read_image(path: str | Path) -> Image:
     except Exception as error:
         raise DataError(
             f"{path}: cannot be read as an image ({type(error).__name__}: {error}); "
-            f"mend or remove the file, or load the data with on_broken='skip'"
+            f"repair or remove the file, or load the data with on_broken='skip'"
         ) from error
     return image
 
 
 @dataclass(frozen=True)
 class Fit:
-    """Brings an image of any size to ``size`` x ``size`` pixels.
+    """Resizes an image of any size to ``size`` x ``size`` pixels.
 
     Args:
         size: Height and width of the result.
@@ -155,7 +155,7 @@ def _is_broken(path: Path) -> bool:
 
 
 def load_images(paths: Sequence[Path], size: int) -> Tensor:
-    """Read files into one uint8 tensor ``(N, 3, size, size)``: short side scaled, centre cut."""
+    """Read files into one uint8 tensor ``(N, 3, size, size)``, scaled and cropped in the centre."""
     fit, unused = Fit(size), torch.Generator()
     result = torch.empty(len(paths), 3, size, size, dtype=torch.uint8)
 

@@ -1,4 +1,4 @@
-"""Loaders: batches that carry the sample index, and epochs that can be taken up anywhere."""
+"""Loaders: batches that carry the sample index, and epochs that resume at any batch."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from edgemask.data._checks import check_indices, check_targets, weight_table
-from edgemask.data._random import torch_stream
+from edgemask._random import torch_stream
 from edgemask.data.bundle import DataBundle
 from edgemask.data.splits import Split
 from edgemask.data.views import Augment, build
-from edgemask.errors import DataError
+from edgemask.errors import DataError, UserError
 
 __all__ = ["Batch", "Loader", "iterate"]
 
@@ -28,7 +27,7 @@ class Batch(NamedTuple):
     index: Tensor  # type: ignore[assignment]
     """``(B,)`` int64: the stable positions of the samples in their split."""
     views: tuple[Tensor, ...]
-    """One float tensor ``(B, ...)`` per view asked for."""
+    """One float tensor ``(B, ...)`` per view."""
     target: Tensor
     """``(B,)`` class numbers or ``(B, C)`` soft targets, as given to the loader."""
 
@@ -37,7 +36,7 @@ class Loader:
     """Iterates over a split in batches.
 
     All that is random (order, views) is drawn from streams named by seed, epoch and batch, so an
-    epoch can be taken up at any batch, bit for bit, with any number of workers.
+    epoch resumes at any batch, bit for bit, with any number of workers (:meth:`batches`).
 
     Under data-parallel training ``batch_size`` is that of one rank. The ranks share one order: a
     step takes the next ``batch_size * world_size`` samples of it, and each rank a contiguous part.
@@ -100,7 +99,7 @@ class Loader:
                 f"batch_size={batch_size}, workers={workers}, rank={rank}, world_size={world_size}"
             )
         self.split = split
-        self.targets = check_targets(
+        self.targets = _check_targets(
             split.labels if targets is None else targets, len(split), bundle
         )
         self.views = tuple(_augment(view, bundle) for view in views)
@@ -109,11 +108,9 @@ class Loader:
         self.workers = workers
         self._subset: Callable[[int], NDArray[Any]] | None = indices if callable(indices) else None
         fixed = np.arange(len(split)) if indices is None or callable(indices) else indices
-        self._indices = check_indices(fixed, len(split))
-        self._weights = weight_table(weights, self._indices, len(split))
+        self._indices = _check_indices(fixed, len(split))
+        self._weights = _weight_table(weights, self._indices, len(split))
         self.epoch = 0
-        self._position = 0
-        self._resume: int | None = None
         self._drawn: tuple[int, NDArray[np.int64]] | None = None
         self._order: tuple[tuple[int, int], Tensor] | None = None
 
@@ -135,15 +132,10 @@ class Loader:
         return len(self._epoch_indices(self.epoch))
 
     def set_epoch(self, epoch: int) -> None:
-        """Name the epoch; the next iteration starts at its first batch.
-
-        After :meth:`load_state_dict`, naming the restored epoch keeps the restored position.
-        """
+        """Set the epoch, which names the random streams of order and views."""
         if epoch < 0:
             raise ValueError(f"epoch must not be negative, got {epoch}")
-        if epoch != self.epoch:
-            self.epoch, self._resume = epoch, None
-            self._position = 0
+        self.epoch = epoch
 
     def weight(self, index: Tensor) -> Tensor:
         """Return the weights of the samples at ``index`` (float32), 1 where none were given."""
@@ -151,56 +143,45 @@ class Loader:
             return torch.ones(len(index))
         return self._weights[index.cpu()]
 
-    def state_dict(self) -> dict[str, int]:
-        """Return the place in the epoch: the batches handed out so far."""
-        return {"epoch": self.epoch, "batch": self._position, **self._identity(self.epoch)}
-
-    def load_state_dict(self, state: dict[str, int]) -> None:
-        """Go on after the batches that had been handed out when the state was taken."""
-        mine = self._identity(state["epoch"])
-        wrong = [f"{k} was {state.get(k)}, is {v}" for k, v in mine.items() if state.get(k) != v]
-        if wrong:
-            raise DataError(f"the loader's state belongs to another loader: {'; '.join(wrong)}")
-        self.epoch = state["epoch"]
-        self._position = self._resume = state["batch"]
-
-    def _identity(self, epoch: int) -> dict[str, int]:
-        return {
-            "seed": self.seed,
-            "batch_size": self.batch_size,
-            "world_size": self.world_size,
-            "samples": len(self._epoch_indices(epoch)),
-        }
-
     def __iter__(self) -> Iterator[Batch]:
-        start, self._resume = self._resume or 0, None
-        self._position = start
-        for batch in iterate(self.batch, range(start, len(self)), self.workers):
-            self._position += 1
-            yield batch
+        return self.batches()
+
+    def batches(self, start: int = 0) -> Iterator[Batch]:
+        """Yield the batches of the epoch from number ``start`` on, to resume one bit for bit."""
+        return iterate(self.batch, range(start, len(self)), self.workers)
+
+    def state_dict(self) -> dict[str, int]:
+        """Refuse: count the batches instead and continue with :meth:`batches`."""
+        raise UserError(
+            "a loader has no state: count the batches of the epoch that are done, and continue "
+            "with set_epoch(epoch) and batches(start)"
+        )
 
     def batch(self, position: int, *, cycle: int = 0) -> Batch:
         """Return one batch of the epoch; ``cycle`` counts repeated passes within it."""
-        index = self._share(position, cycle)
+        index = self._step(position, cycle).tensor_split(self.world_size)[self.rank]
         key = (self.seed, self.epoch, cycle, position, self.rank)
         generators = [torch_stream(*key, 1 + number) for number in range(len(self.views))]
         return Batch(index, self.split.views(index, self.views, generators), self.targets[index])
 
-    def _share(self, position: int, cycle: int) -> Tensor:
-        """Return the positions of the samples that this rank sees in a step."""
+    def step_size(self, position: int, *, cycle: int = 0) -> int:
+        """Return the number of samples of a step over all ranks."""
+        return len(self._step(position, cycle))
+
+    def _step(self, position: int, cycle: int) -> Tensor:
+        """Return the positions of the samples of a step, over all ranks."""
         order = self._epoch_order(cycle)
         joined = self.batch_size * self.world_size
         stop = (position + 1) * joined
         if self.shuffle and 0 < len(order) - stop < min(joined, 2 * self.world_size):
             stop = stop if self.drop_last else len(order)
-        step = order[position * joined : stop]
-        return step.tensor_split(self.world_size)[self.rank]
+        return order[position * joined : stop]
 
     def _epoch_indices(self, epoch: int) -> NDArray[np.int64]:
         if self._subset is None:
             return self._indices
         if self._drawn is None or self._drawn[0] != epoch:
-            self._drawn = (epoch, check_indices(self._subset(epoch), len(self.split)))
+            self._drawn = (epoch, _check_indices(self._subset(epoch), len(self.split)))
         return self._drawn[1]
 
     def _epoch_order(self, cycle: int) -> Tensor:
@@ -257,3 +238,52 @@ def _augment(view: str | Augment, bundle: DataBundle | None) -> Augment:
     if bundle is None:
         raise ValueError(f"the view {view!r} is given by name: pass bundle= as well")
     return build(bundle, view)
+
+
+def _check_targets(targets: NDArray[Any] | Tensor, count: int, bundle: DataBundle | None) -> Tensor:
+    """Return targets as a tensor: long class numbers in range, or float distributions."""
+    values = targets.cpu() if isinstance(targets, Tensor) else torch.from_numpy(np.array(targets))
+    if len(values) != count or values.ndim not in (1, 2):
+        raise DataError(
+            f"targets must be (N,) class numbers or (N, C) soft targets with N = {count}, "
+            f"got shape {tuple(values.shape)}"
+        )
+    if values.ndim == 2:
+        return values.float()
+    if values.is_floating_point():
+        raise DataError(f"targets of one dimension must be integers, got {values.dtype}")
+    values = values.long()
+    if bundle is not None and count:
+        wrong = ((values < 0) | (values >= bundle.num_classes)).nonzero().flatten()
+        if len(wrong):
+            place = int(wrong[0])
+            raise DataError(
+                f"target {int(values[place])} of sample {place} is out of range 0.."
+                f"{bundle.num_classes - 1} ({len(wrong)} such targets); an open-set dataset needs "
+                f"its noise first"
+            )
+    return values
+
+
+def _check_indices(indices: Any, count: int) -> NDArray[np.int64]:
+    """Return positions as an int64 array, all of them in the split."""
+    values = np.asarray(indices)
+    if values.size == 0:
+        return np.empty(0, dtype=np.int64)
+    if values.ndim != 1 or values.dtype.kind not in "iu":
+        raise DataError(f"indices must be a list of integers, got {values.dtype} {values.shape}")
+    if values.min() < 0 or values.max() >= count:
+        raise DataError(f"indices must lie in 0..{count - 1}, got {values.min()}..{values.max()}")
+    return values.astype(np.int64)
+
+
+def _weight_table(weights: Any, indices: NDArray[np.int64], count: int) -> Tensor | None:
+    """Return a weight for every sample of the split, 1 for those not in ``indices``."""
+    if weights is None:
+        return None
+    values = torch.as_tensor(weights, dtype=torch.float32)
+    if values.shape != indices.shape:
+        raise DataError(f"{len(indices)} indices but weights of shape {tuple(values.shape)}")
+    table = torch.ones(count)
+    table[torch.from_numpy(indices)] = values
+    return table

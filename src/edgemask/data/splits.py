@@ -13,6 +13,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Generator, Tensor
 
+from edgemask._random import numpy_stream, seeded_globals
+from edgemask.data.images import Fit, read_image
 from edgemask.errors import DataError
 
 if TYPE_CHECKING:
@@ -89,10 +91,10 @@ class TensorSplit:
 
 
 class FileSplit:
-    """Samples in image files, decoded when they are asked for.
+    """Samples in image files, decoded when they are read.
 
     Args:
-        paths: One file a sample.
+        paths: One file per sample.
         labels: ``(N,)`` class numbers.
         size: Height and width of the images that :meth:`raw` returns.
         root: Names of samples are given relative to this folder.
@@ -129,8 +131,6 @@ class FileSplit:
         self, index: Tensor, augments: Sequence[Augment], generators: Sequence[Generator]
     ) -> tuple[Tensor, ...]:
         """Decode each file once and return one view per augmentation."""
-        from edgemask.data.images import read_image
-
         images = [read_image(self._path(position)) for position in index.tolist()]
         return tuple(
             a(torch.stack([a.fit(image, g) for image in images]), g)
@@ -138,9 +138,7 @@ class FileSplit:
         )
 
     def raw(self, index: Tensor) -> Tensor:
-        """Return the images as uint8, scaled and cut in the middle."""
-        from edgemask.data.images import Fit, read_image
-
+        """Return the images as uint8, scaled and cropped in the centre."""
         fit, unused = Fit(self.size), torch.Generator()
         images = [read_image(self._path(position)) for position in index.tolist()]
         return torch.stack([fit(image, unused) for image in images])
@@ -149,8 +147,8 @@ class FileSplit:
 class DatasetSplit:
     """Samples of any map-style dataset whose items start with ``(sample, label, ...)``.
 
-    A float sample is taken as it is: the dataset's own transform has made the view, and each
-    view asks the dataset anew. While it is asked, the global generators of torch, numpy and
+    A float sample is used as it is: the dataset's own transform has made the view, and each
+    view reads the dataset again. Meanwhile the global generators of torch, numpy and
     Python are seeded from the loader's stream and put back afterwards, so that random transforms
     are reproducible. A uint8 image, ``(C, H, W)`` or a Pillow one, goes through the views of the
     bundle. Integers of other types (tokens of a text) are left as they are.
@@ -169,7 +167,7 @@ class DatasetSplit:
     def views(
         self, index: Tensor, augments: Sequence[Augment], generators: Sequence[Generator]
     ) -> tuple[Tensor, ...]:
-        """Ask the dataset once per augmentation and return the views."""
+        """Read the dataset once per augmentation and return the views."""
         return tuple(a(self._read(index, g), g) for a, g in zip(augments, generators, strict=True))
 
     def raw(self, index: Tensor) -> Tensor:
@@ -177,8 +175,6 @@ class DatasetSplit:
         return self._read(index, torch.Generator().manual_seed(0))
 
     def _read(self, index: Tensor, generator: Generator) -> Tensor:
-        from edgemask.data._random import seeded_globals
-
         with seeded_globals(generator):
             samples = [_item(self.dataset, position)[0] for position in index.tolist()]
         tensors = [_as_tensor(sample) for sample in samples]
@@ -235,8 +231,6 @@ def stratified_holdout(labels: Labels, fraction: float, *, seed: int = 0) -> tup
         >>> len(kept), sorted(np.array([0, 0, 0, 0, 1, 1])[held].tolist())
         (3, [0, 0, 1])
     """
-    from edgemask.data._random import numpy_stream
-
     if not 0.0 < fraction < 1.0:
         raise DataError(f"the held-out fraction must lie between 0 and 1, got {fraction!r}")
     held: list[Labels] = []

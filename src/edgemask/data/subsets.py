@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemask.data._random import numpy_stream
+from edgemask._random import numpy_stream
 from edgemask.errors import DataError
 
 __all__ = ["BalancedSubset"]
@@ -22,7 +22,7 @@ class BalancedSubset:
 
     Args:
         labels: ``(N,)`` given labels.
-        size: How many samples an epoch has: each class gives ``size // (number of classes)``.
+        size: Samples per epoch: each class gives ``size // (number of classes)``.
         seed: Names the random streams.
 
     Example:

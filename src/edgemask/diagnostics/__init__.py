@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
-from edgemask.diagnostics.bounds import gradient_bounds, jacobian_norms, masking_bounds
-from edgemask.diagnostics.calibration import calibration
+from edgemask.audit import trust_from_losses
 from edgemask.diagnostics.cam import activation_map, cam, grad_cam, overlay
-from edgemask.diagnostics.confidence import confidence_split
-from edgemask.diagnostics.damage import (
+from edgemask.diagnostics.cost import Latency, count_flops, count_parameters, latency
+from edgemask.diagnostics.criteria import (
+    cdr_overlap,
     criteria_histograms,
     criteria_statistics,
     deletion_damage,
     dynamic_range,
     rank_correlation,
 )
-from edgemask.diagnostics.edges import edge_picture, kept_edges
-from edgemask.diagnostics.gradient_error import (
+from edgemask.diagnostics.edges import (
+    ScoreSnapshot,
+    edge_picture,
+    kept_edges,
+    retention,
+    score_snapshot,
+    scored_head,
+)
+from edgemask.diagnostics.gradients import (
     GradientError,
     block_parameters,
+    gradient_bounds,
     gradient_error,
+    jacobian_norms,
+    masking_bounds,
 )
-from edgemask.diagnostics.memorisation import memorisation
-from edgemask.diagnostics.overhead import Latency, count_flops, count_parameters, latency
-from edgemask.diagnostics.overlap import cdr_overlap
-from edgemask.diagnostics.retention import ScoreSnapshot, retention, score_snapshot, scored_head
-from edgemask.noise.trust import trust_from_losses
+from edgemask.diagnostics.predictions import calibration, confidence_split, memorisation
 
 __all__ = [
     "GradientError",

@@ -1,4 +1,4 @@
-"""Where in a picture a class is seen: CAM and Grad-CAM (Figs. S5, S6)."""
+"""Which parts of an image support a class: CAM and Grad-CAM (Figs. S5, S6)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from edgemask.diagnostics.cost import eval_mode
+
 __all__ = ["activation_map", "cam", "grad_cam", "overlay"]
 
 
@@ -19,7 +21,7 @@ def activation_map(model: nn.Module, x: Tensor, classes: Tensor | None = None) -
     Args:
         model: A model of EdgeMask, with ``feature_maps`` and ``features_from_maps``.
         x: Inputs, prepared as for the model, ``(B, ...)``.
-        classes: The class that is looked for, ``(B,)``; None is the predicted one.
+        classes: The class to explain, ``(B,)``; None is the predicted one.
 
     Returns:
         ``(B, h, w)``, at the size of the last block's maps; not clipped at zero.
@@ -40,15 +42,11 @@ def cam(model: nn.Module, x: Tensor, classes: Tensor | None = None) -> Tensor:
         Zhou et al., Learning Deep Features for Discriminative Localization, CVPR 2016.
     """
     net: Any = model
-    training = net.training
-    net.eval()
-    try:
+    with eval_mode(net):
         maps = net.feature_maps(x)
         logits = net.head(net.neck(net.features_from_maps(maps)))
         chosen = logits.argmax(1) if classes is None else classes
         return torch.einsum("bk,bkhw->bhw", net.head.weight[chosen], maps)
-    finally:
-        net.train(training)
 
 
 def grad_cam(model: nn.Module, x: Tensor, classes: Tensor | None = None) -> Tensor:
@@ -61,9 +59,7 @@ def grad_cam(model: nn.Module, x: Tensor, classes: Tensor | None = None) -> Tens
         Selvaraju et al., Grad-CAM, ICCV 2017 (before its ReLU).
     """
     net: Any = model
-    training = net.training
-    net.eval()
-    try:
+    with eval_mode(net):
         with torch.no_grad():
             maps = net.feature_maps(x)
         with torch.enable_grad():
@@ -74,12 +70,10 @@ def grad_cam(model: nn.Module, x: Tensor, classes: Tensor | None = None) -> Tens
             (slope,) = torch.autograd.grad(value, maps)
         heat: Tensor = (slope.mean(dim=(2, 3), keepdim=True) * maps).sum(1).detach()
         return heat
-    finally:
-        net.train(training)
 
 
 def overlay(image: NDArray[np.uint8], heat: Tensor, *, strength: float = 0.45) -> NDArray[np.uint8]:
-    """Lay a map over a picture: red where it is high, blue where it is low.
+    """Draw a map over an image: red where it is high, blue where it is low.
 
     Args:
         image: ``(H, W, 3)`` or ``(H, W, 1)``.

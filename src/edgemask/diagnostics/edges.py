@@ -1,16 +1,83 @@
-"""Pictures of a head's edges as training goes on (Fig. S1)."""
+"""The edges of a masking head: the share kept, their scores over time, a picture (Fig. S1)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from edgemask.errors import MissingExtraError
 
-__all__ = ["edge_picture", "kept_edges"]
+__all__ = [
+    "ScoreSnapshot",
+    "edge_picture",
+    "kept_edges",
+    "retention",
+    "score_snapshot",
+    "scored_head",
+]
+
+
+BINS = 50
+
+
+def scored_head(model: nn.Module) -> nn.Module | None:
+    """Return the first layer of a model that scores its edges, or None."""
+    for module in model.modules():
+        if isinstance(getattr(module, "scores", None), Tensor) and hasattr(module, "retention"):
+            return module
+    return None
+
+
+def retention(model: nn.Module) -> float | None:
+    """Return the share of edges that the model's masking head kept last, or None without one.
+
+    Heads without scores that drop edges at random (DropConnect) report theirs as well.
+
+    Example:
+        >>> retention(nn.Linear(4, 2)) is None
+        True
+    """
+    for module in model.modules():
+        value: Any = getattr(module, "retention", None)
+        if isinstance(value, float):
+            return value
+    return None
+
+
+@dataclass(frozen=True)
+class ScoreSnapshot:
+    """The scores of a head at one epoch, thinned out to be stored for many epochs."""
+
+    scores: Tensor
+    """``(C, d')`` float16: the kept columns."""
+
+    columns: Tensor
+    """``(d',)``: which columns they are, evenly spaced."""
+
+    histogram: Tensor
+    """``(50,)``: how many of all edges score in each fiftieth of [0, 1]."""
+
+
+def score_snapshot(model: nn.Module, *, max_columns: int = 256) -> ScoreSnapshot | None:
+    """Take the scores of the model's masking head, thinned to ``max_columns`` features.
+
+    Args:
+        model: The network.
+        max_columns: Features kept at most.
+    """
+    head = scored_head(model)
+    if head is None:
+        return None
+    values: Tensor = head.scores.detach().float().cpu()  # type: ignore[operator]
+    width = values.shape[1]
+    kept = min(width, max_columns)
+    columns = _evenly_spaced(kept, width)
+    histogram = torch.histc(values, bins=BINS, min=0.0, max=1.0).to(torch.int64)
+    return ScoreSnapshot(values[:, columns].half(), columns, histogram)
 
 
 def kept_edges(
@@ -25,14 +92,14 @@ def kept_edges(
     """
     width = keep.shape[1]
     shown = min(features, width)
-    columns = torch.arange(shown) * width // max(shown, 1)
+    columns = _evenly_spaced(shown, width)
     chance = keep.detach().float().cpu()[:, columns]
     drawn = torch.rand(chance.shape, generator=generator) < chance
     return [(int(k), int(j)) for j, k in drawn.nonzero()]
 
 
 def edge_picture(keeps: Mapping[str, Tensor], *, features: int = 16, seed: int = 0) -> Any:
-    """Draw features, classes and the edges kept between them, one panel a time.
+    """Draw features, classes and the edges kept between them, one panel per entry.
 
     Args:
         keeps: Title -> keep probabilities or mask, ``(C, d)``; for SEM and SKAN alike.
@@ -62,3 +129,8 @@ def edge_picture(keeps: Mapping[str, Tensor], *, features: int = 16, seed: int =
         axis.set_title(f"{title}: {100 * share:.0f} % kept", fontsize=9)
         axis.set_axis_off()
     return figure
+
+
+def _evenly_spaced(count: int, width: int) -> Tensor:
+    """Return ``count`` of ``width`` columns."""
+    return torch.arange(count) * width // max(count, 1)

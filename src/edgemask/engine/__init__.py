@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from edgemask.engine.config import Config
+from edgemask.engine.compose import compose
+from edgemask.engine.config import Config, json_schema, merge
+from edgemask.engine.config_file import assign, dump_yaml, load_yaml
 from edgemask.engine.deploy import export
-from edgemask.engine.fitting import fit
+from edgemask.engine.fit import fit
 from edgemask.engine.identity import config_hash
-from edgemask.engine.inference import Predictions, evaluate, predict
-from edgemask.engine.job import Objects
 from edgemask.engine.observer import Observer, RunInfo
+from edgemask.engine.prediction import Predictions, evaluate, predict
 from edgemask.engine.recipes import RECIPES, Recipe, explain
 from edgemask.engine.resolve import resolve
 from edgemask.engine.run import Run, load_run
-from edgemask.engine.schema import assign, dump_yaml, json_schema, load_yaml, merge
+from edgemask.engine.run_data import Objects
 from edgemask.engine.signals import Interrupted
 from edgemask.engine.stepping import LossError
-from edgemask.engine.training import resume, train
+from edgemask.engine.train import resume, train
 
 __all__ = [
     "RECIPES",
@@ -29,6 +30,7 @@ __all__ = [
     "Run",
     "RunInfo",
     "assign",
+    "compose",
     "config_hash",
     "dump_yaml",
     "evaluate",

@@ -1,25 +1,27 @@
 """Checkpoints: everything that the rest of a run depends on, in one file that runs no code.
 
 A checkpoint is written beside its place and moved there, so that it is whole or absent. The last
-and the one before are kept. It holds tensors and plain values only and is read with
-``weights_only=True``.
+and the one before are kept: where the last is damaged, the one before is used. It holds tensors and
+plain values only and is read with ``weights_only=True``.
 """
 
 from __future__ import annotations
 
 import io
 import re
+import warnings
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from edgemask.engine.files import atomic_write
-from edgemask.errors import UserError
+from edgemask._files import atomic_write
+from edgemask.errors import EdgeMaskWarning, UserError
 
 __all__ = ["VERSION", "Checkpoints"]
 
-VERSION = 1
+VERSION = 2
 _NAME = re.compile(r"^(\d{10})\.pt$")
 
 
@@ -58,17 +60,20 @@ class Checkpoints:
         return path
 
     def load(self) -> dict[str, Any] | None:
-        """Read the newest checkpoint, or None if there is none.
+        """Read the newest checkpoint that is undamaged, or None if there is none at all.
+
+        Warns:
+            EdgeMaskWarning: If a newer one is damaged.
 
         Raises:
             UserError: If it was written by another version, or if no checkpoint can be read.
         """
-        broken: list[str] = []
+        damaged: list[str] = []
         for path in reversed(self.paths()):
             try:
-                state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+                state = _read(path)
             except Exception as error:  # noqa: BLE001 - torch raises all sorts on a broken file
-                broken.append(f"{path} ({type(error).__name__})")
+                damaged.append(f"{path} ({str(error) or type(error).__name__})")
                 continue
             if state.get("version") != VERSION:
                 raise UserError(
@@ -76,9 +81,28 @@ class Checkpoints:
                     f"version {VERSION}; resume with the EdgeMask that wrote it, or start over "
                     "with fresh"
                 )
+            if damaged:
+                warnings.warn(
+                    f"damaged checkpoint: {', '.join(damaged)}; going on from the one before, "
+                    f"{path.name}",
+                    EdgeMaskWarning,
+                    stacklevel=2,
+                )
             return state
-        if broken:
+        if damaged:
             raise UserError(
-                f"no checkpoint can be read: {', '.join(broken)}; start over with fresh"
+                f"no checkpoint can be read: {', '.join(damaged)}; start over with fresh"
             )
         return None
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Read a checkpoint after comparing its contents with the archive's checksums."""
+    memory = io.BytesIO(path.read_bytes())
+    with zipfile.ZipFile(memory) as archive:
+        wrong = archive.testzip()  # torch.load does not do this
+    if wrong is not None:
+        raise ValueError(f"the checksum of {wrong} does not fit")
+    memory.seek(0)
+    state: dict[str, Any] = torch.load(memory, map_location="cpu", weights_only=True)
+    return state

@@ -1,15 +1,18 @@
-"""The config of a run: every knob, with its meaning beside it.
-
-The classes hold values and know nothing of files or of checks; :mod:`edgemask.engine.schema` reads
-and checks them at the border.
-"""
+"""The config of a run: every setting with its type, range, default and meaning."""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+import copy
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Literal
+
+from edgemask._options import Range
+from edgemask.errors import MissingExtraError, UserError, unknown_key
+
+try:
+    from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
+except ImportError as error:
+    raise MissingExtraError("pydantic", "app", "to train and to read configs", error) from error
 
 __all__ = [
     "Config",
@@ -24,26 +27,37 @@ __all__ = [
     "OptimConfig",
     "ScheduleConfig",
     "TrainConfig",
+    "build",
     "flatten",
+    "json_schema",
+    "merge",
     "to_dict",
+    "unflatten",
 ]
 
 Scalar = bool | int | float | str | None
 Options = dict[str, Scalar | list[Scalar]]
-_FORBID = {"extra": "forbid", "use_attribute_docstrings": True}
+Count = Annotated[int, AfterValidator(Range(1))]
+CountOrZero = Annotated[int, AfterValidator(Range(0))]
+NonNegative = Annotated[float, AfterValidator(Range(0))]
+Positive = Annotated[float, AfterValidator(Range(above=0))]
+BelowOne = Annotated[float, AfterValidator(Range(0, below=1))]
 
 
-@dataclass(frozen=True, kw_only=True)
-class DataConfig:
+class _Section(BaseModel):
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, use_attribute_docstrings=True, allow_inf_nan=False
+    )
+
+
+class DataConfig(_Section):
     """What is learned from."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = _FORBID
 
     spec: str = "digits"
     """The dataset: a name (``digits``, ``cifar10``) or ``kind:path`` (``npz:my.npz``,
     ``imagefolder:photos/``)."""
 
-    options: Options = field(default_factory=dict)
+    options: Options = {}
     """Arguments of the dataset's reader (``size``, ``test_fraction`` ...)."""
 
     views: str | None = None
@@ -53,24 +67,21 @@ class DataConfig:
     root: str | None = None
     """Folder of the datasets; None means the ``EDGEMASK_DATA`` variable or the usual cache."""
 
-    limit: int | None = None
+    limit: Count | None = None
     """Train on this many samples only, drawn evenly over the classes; None means all."""
 
-    test_limit: int | None = None
+    test_limit: Count | None = None
     """Test on this many samples of each test set; None means all."""
 
-    validation: float = 0.0
+    validation: BelowOne = 0.0
     """Share of the noisy training data held out to choose an epoch by; 0 means none."""
 
-    workers: int = 0
+    workers: CountOrZero = 0
     """Processes that read images from files; 0 reads in the main process."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class NoiseConfig:
+class NoiseConfig(_Section):
     """How labels are made wrong on purpose."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = _FORBID
 
     spec: str = "none"
     """``none`` (labels as they come), ``kind:rate`` (``sym:0.6``, ``asym:0.4``), ``human:worst``
@@ -84,30 +95,24 @@ class NoiseConfig:
     """Seed of the label noise, separate from the run's."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ModelConfig:
+class ModelConfig(_Section):
     """The network."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _FORBID
+    name: str | None = None
+    """Name of the backbone, or ``timm:<name>``; None: one that fits the data."""
 
-    name: str = "small-cnn"
-    """Name of the backbone, or ``timm:<name>``."""
-
-    width: float = 1.0
+    width: Positive = 1.0
     """Factor on the number of channels."""
 
     pretrained: bool | str = False
     """Whether to start from published weights (timm models), or a file of weights."""
 
-    options: Options = field(default_factory=dict)
+    options: Options = {}
     """Arguments of the model itself."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class HeadConfig:
+class HeadConfig(_Section):
     """The classifier layer."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = _FORBID
 
     name: str = "linear"
     """Name of the head: ``linear``, ``sem``, ``kan``, ``dropconnect`` ..."""
@@ -115,106 +120,92 @@ class HeadConfig:
     at: str | None = None
     """Dotted name of the layer to replace in a foreign model; None finds it."""
 
-    options: Options = field(default_factory=dict)
+    options: Options = {}
     """Arguments of the head (``rho``, ``beta`` ...)."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class LossConfig:
+class LossConfig(_Section):
     """The loss."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = _FORBID
 
     name: str = "ce"
     """Name of the loss."""
 
     preset: str | None = "auto"
     """Dataset whose published hyper-parameters are taken (``cifar10``); ``auto`` means the one
-    trained on or its nearest stand-in, None the loss's own defaults. ``options`` go before."""
+    trained on or its nearest stand-in, None the loss's own defaults. ``options`` override them."""
 
-    options: Options = field(default_factory=dict)
+    options: Options = {}
     """Arguments of the loss."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class MethodConfig:
+class MethodConfig(_Section):
     """The way of learning."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = _FORBID
 
     name: str = "supervised"
     """Name of the method."""
 
-    options: Options = field(default_factory=dict)
+    options: Options = {}
     """Arguments of the method."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ScheduleConfig:
+class ScheduleConfig(_Section):
     """How the learning rate moves."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = _FORBID
 
     name: str = "cosine"
     """``constant``, ``cosine``, ``step``, ``milestones``, ``restarts`` or ``linear``."""
 
-    options: Options = field(default_factory=dict)
+    options: Options = {}
     """Arguments of the schedule (``period``, ``gamma``, ``at`` ...)."""
 
-    warmup: float = 0.0
+    warmup: NonNegative = 0.0
     """Epochs over which the rate first rises linearly from 0, step by step."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class OptimConfig:
+class OptimConfig(_Section):
     """How weights move."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = _FORBID
 
     name: Literal["sgd", "adam", "adamw"] = "sgd"
     """The optimiser."""
 
-    lr: float = 0.01
+    lr: NonNegative = 0.01
     """Learning rate."""
 
-    momentum: float = 0.9
+    momentum: BelowOne = 0.9
     """Momentum of SGD."""
 
     nesterov: bool = False
     """Nesterov momentum of SGD."""
 
-    beta1: float = 0.9
+    beta1: BelowOne = 0.9
     """First-moment decay of Adam and AdamW."""
 
-    beta2: float = 0.999
+    beta2: BelowOne = 0.999
     """Second-moment decay of Adam and AdamW."""
 
-    weight_decay: float = 0.0
+    weight_decay: NonNegative = 0.0
     """L2 term of SGD and Adam, decoupled decay of AdamW."""
 
-    l1: float = 0.0
-    """Weight of the sum of absolute parameters, added to the loss before ``backward``."""
+    l1: NonNegative | None = None
+    """Weight of the sum of absolute parameters, added to the loss before ``backward``; None: what
+    is published with the settings of the loss, else 0."""
 
-    clip: float | None = None
+    clip: Positive | None = None
     """Largest gradient norm of one optimiser's networks, the L1 part included; None: no limit."""
 
-    schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
+    schedule: ScheduleConfig = ScheduleConfig()
     """How the learning rate moves."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class TrainConfig:
+class TrainConfig(_Section):
     """The loop."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _FORBID
-
-    epochs: int = 20
+    epochs: Count = 20
     """Passes over the training data."""
 
-    batch_size: int = 128
+    batch_size: Count = 128
     """Samples of one optimiser step, over all processes and micro-batches."""
 
-    accumulate: int = 1
+    accumulate: Count = 1
     """Micro-batches that one optimiser step is split into."""
 
     seed: int = 0
@@ -228,14 +219,14 @@ class TrainConfig:
 
     channels_last: bool | None = None
     """Whether the numbers of a pixel lie side by side in memory, which makes convolutions faster
-    and changes results by rounding alone; None: for pictures of three channels or more."""
+    and changes results by rounding alone; None: for images of three channels or more."""
 
-    record_every: int | None = None
-    """Epochs between two looks at all training samples (loss, confidence, what was memorised),
-    each about a third of an epoch's work. None: every epoch up to 5,000 samples, every fourth
-    beyond; 0 looks at the end only."""
+    record_every: CountOrZero | None = None
+    """Epochs between two evaluation passes over the training set (loss, confidence, share
+    memorised), each about a third of an epoch's work. None: every epoch up to 5,000 samples, every
+    fourth beyond; 0 evaluates at the end only."""
 
-    threads: int | None = None
+    threads: Count | None = None
     """CPU threads; None leaves torch's choice."""
 
     select: Literal["last", "validation", "clean_validation"] = "last"
@@ -244,19 +235,16 @@ class TrainConfig:
     the dataset's own clean validation samples (``clean_validation``)."""
 
     rollback: bool = False
-    """Whether each network goes on from its best weights so far after every test of ``select``."""
+    """Whether each network continues from its best weights after every test of ``select``."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class EvalConfig:
+class EvalConfig(_Section):
     """How the model is tested. Not part of the run's identity, but for ``train.select``."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _FORBID
-
-    batch_size: int = 128
+    batch_size: Count = 128
     """Samples of one forward pass. Larger ones leave a CPU's cache and take twice the time."""
 
-    every: int = 1
+    every: Count = 1
     """Epochs between two tests; the last epoch is always tested. Only a tested epoch can be chosen
     by ``train.select``."""
 
@@ -264,75 +252,163 @@ class EvalConfig:
     """Whether to report top-5 accuracy too."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class LogConfig:
+class LogConfig(_Section):
     """What is written beside the results. Not part of the run's identity."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _FORBID
-
-    trackers: list[str] = field(default_factory=lambda: ["tensorboard"])
+    trackers: list[str] = ["tensorboard"]
     """Trackers of Accelerate by name (``tensorboard``, ``wandb``, ``mlflow``, ``trackio`` ...)."""
 
-    checkpoint_steps: int | None = None
+    checkpoint_steps: Count | None = None
     """Optimiser steps between two checkpoints inside an epoch; None: epochs only."""
 
-    checkpoint_seconds: float | None = None
+    checkpoint_seconds: NonNegative | None = None
     """Seconds between two checkpoints inside an epoch; None: epochs only."""
 
-    thumbnails: int = 64
-    """Pictures of the most doubtful samples that are kept for the report."""
+    thumbnails: CountOrZero = 64
+    """Images of the most doubtful samples that are kept for the report."""
 
-    record: list[str] = field(default_factory=list)
-    """What else is measured as training goes on: ``gradient_error``, ``bounds``, ``criteria``,
+    record: list[str] = []
+    """What else is measured during training: ``gradient_error``, ``bounds``, ``criteria``,
     ``overlap``, ``calibration``. Confidence, memorisation and retention always are."""
 
-    record_steps: int = 8
-    """Steps an epoch that ``record`` looks into, evenly spaced."""
+    record_steps: Count = 8
+    """Steps per epoch that ``record`` measures, evenly spaced."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Config:
+class Config(_Section):
     """One run."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = _FORBID
 
     name: str | None = None
     """Name of the run, the first part of its folder; None makes one from data, loss and head."""
 
-    data: DataConfig = field(default_factory=DataConfig)
+    data: DataConfig = DataConfig()
     """What is learned from."""
 
-    noise: NoiseConfig = field(default_factory=NoiseConfig)
+    noise: NoiseConfig = NoiseConfig()
     """How labels are made wrong on purpose."""
 
-    model: ModelConfig = field(default_factory=ModelConfig)
+    model: ModelConfig = ModelConfig()
     """The network."""
 
-    head: HeadConfig = field(default_factory=HeadConfig)
+    head: HeadConfig = HeadConfig()
     """The classifier layer."""
 
-    loss: LossConfig = field(default_factory=LossConfig)
+    loss: LossConfig = LossConfig()
     """The loss."""
 
-    method: MethodConfig = field(default_factory=MethodConfig)
+    method: MethodConfig = MethodConfig()
     """The way of learning."""
 
-    optim: OptimConfig = field(default_factory=OptimConfig)
+    optim: OptimConfig = OptimConfig()
     """How weights move."""
 
-    train: TrainConfig = field(default_factory=TrainConfig)
+    train: TrainConfig = TrainConfig()
     """The loop."""
 
-    eval: EvalConfig = field(default_factory=EvalConfig)
+    eval: EvalConfig = EvalConfig()
     """How the model is tested."""
 
-    log: LogConfig = field(default_factory=LogConfig)
+    log: LogConfig = LogConfig()
     """What is written beside the results."""
+
+    contents: dict[str, str] = {}
+    """Fingerprints of the files and objects that went into the run; filled in when it starts."""
 
 
 def to_dict(config: Config) -> dict[str, Any]:
     """Return the config as nested plain values."""
-    return dataclasses.asdict(config)
+    return config.model_dump()
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON schema of a config file, with the meaning of every key."""
+    return Config.model_json_schema()
+
+
+def merge(*layers: Mapping[str, Any]) -> dict[str, Any]:
+    """Join nested mappings; later ones override earlier ones.
+
+    Example:
+        >>> merge({"train": {"epochs": 3, "seed": 0}}, {"train": {"epochs": 5}})
+        {'train': {'epochs': 5, 'seed': 0}}
+    """
+    result: dict[str, Any] = {}
+    for layer in layers:
+        for key, value in layer.items():
+            if isinstance(value, Mapping) and isinstance(result.get(key), Mapping):
+                result[key] = merge(result[key], value)
+            else:
+                result[key] = copy.deepcopy(value)
+    return result
+
+
+def build(*layers: Mapping[str, Any]) -> Config:
+    """Join layers of settings and check keys, types and ranges; names and options stay unchecked.
+
+    Raises:
+        UserError: Names the full path of each wrong key, what was expected and the nearest match.
+
+    Example:
+        >>> build({"train": {"epochs": 3}}, {"head": {"name": "sem"}}).train.epochs
+        3
+    """
+    try:
+        return Config.model_validate(merge(*layers))
+    except ValidationError as error:
+        lines: dict[str, list[str]] = {}
+        for item in error.errors(include_url=False):
+            wrong, expected = _explain(item)
+            lines.setdefault(wrong, []).append(expected)
+        text = "\n".join(wrong + " or ".join(expected) for wrong, expected in lines.items())
+        raise UserError(f"wrong config: {text}") from None
+
+
+_EXPECTED = {
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "string": "text",
+    "list": "a list",
+    "dict": "a mapping",
+    "model": "a mapping",
+    "finite": "a finite number",
+}
+
+
+def _explain(item: Mapping[str, Any]) -> tuple[str, str]:
+    """Return what is wrong and what was expected, from one of pydantic's errors."""
+    path, known = _locate(item["loc"])
+    kind, value, context = item["type"], item["input"], item.get("ctx", {})
+    if kind == "extra_forbidden":
+        name = str(item["loc"][-1])
+        return f"{path}: ", unknown_key(name, known)
+    expected = context.get("error") or context.get("expected")
+    expected = expected or _EXPECTED.get(kind.partition("_")[0], item["msg"].lower())
+    return f"{path}={value!r}: expected ", str(expected)
+
+
+def _locate(location: Iterable[str | int]) -> tuple[str, list[str]]:
+    """Return a key's dotted path and the keys that its section has.
+
+    pydantic adds the branches of a union behind the key; they are left out.
+    """
+    path: list[str] = []
+    section: Any = Config
+    for key in location:
+        path.append(str(key))
+        field = section.model_fields.get(key)
+        if field is None or not _is_section(field.annotation):
+            inside_options = field is not None and key == "options"
+            if not inside_options:
+                break
+            path += [str(part) for part in list(location)[len(path) : len(path) + 1]]
+            break
+        section = field.annotation
+    return ".".join(path), list(section.model_fields)
+
+
+def _is_section(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, _Section)
 
 
 def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -349,3 +425,22 @@ def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
         else:
             flat[prefix + key] = value
     return flat
+
+
+def unflatten(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Turn values by dotted key into nested mappings.
+
+    Example:
+        >>> unflatten({"a.b": 1, "c": 2})
+        {'a': {'b': 1}, 'c': 2}
+    """
+    nested: dict[str, Any] = {}
+    for path, value in values.items():
+        *parents, last = path.split(".")
+        node = nested
+        for key in parents:
+            node = node.setdefault(key, {})
+            if not isinstance(node, dict):
+                raise UserError(f"{path}: {key!r} holds a value, it has no {last!r}")
+        node[last] = copy.deepcopy(value)
+    return nested

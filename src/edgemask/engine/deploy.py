@@ -1,8 +1,10 @@
-"""Models that leave the house: plain layers, with names, sizes and preprocessing on board."""
+"""Exporting models: weights and programs that carry class names, input size and preprocessing."""
 
 from __future__ import annotations
 
 import copy
+import hashlib
+import io
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,22 +12,24 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from edgemask.engine.files import atomic_write
+from edgemask._files import atomic_write
+from edgemask.engine.resolve import is_object
 from edgemask.errors import MissingExtraError, UserError, unknown_name
 
 if TYPE_CHECKING:
     from edgemask.data import DataBundle
-    from edgemask.engine.loop import Trainer
     from edgemask.engine.run import Run
     from edgemask.engine.rundir import RunDir
 
 __all__ = ["FORMATS", "Normalised", "card", "export", "load_model", "save_weights"]
 
 FORMATS = ("safetensors", "torch", "onnx")
+_DIGEST = "sha256"
+_CARD_KEYS = {"class_names", "input_shape", "mean", "std", "views", "dataset"}
 
 
 def card(bundle: DataBundle) -> dict[str, Any]:
-    """Return what a user of the model has to know: classes, input and preprocessing."""
+    """Return the description of a model: classes, input shape and preprocessing."""
     mean, std = bundle.normalisation
     return {
         "class_names": list(bundle.class_names),
@@ -40,10 +44,9 @@ def card(bundle: DataBundle) -> dict[str, Any]:
     }
 
 
-def save_weights(trainer: Trainer) -> None:
-    """Write ``model.safetensors``: the weights of the network to deploy, and its card."""
-    net = trainer.method.deployed()
-    _write_safetensors(trainer.folder / "model.safetensors", net, card(trainer.job.bundle))
+def save_weights(path: Path, net: nn.Module, bundle: DataBundle) -> None:
+    """Write a model's weights and its description as a ``.safetensors`` file."""
+    _write_safetensors(path, net, card(bundle))
 
 
 def _write_safetensors(path: Path, net: nn.Module, about: dict[str, Any]) -> None:
@@ -52,7 +55,10 @@ def _write_safetensors(path: Path, net: nn.Module, about: dict[str, Any]) -> Non
     except ImportError as error:
         raise MissingExtraError("safetensors", "app", "to write weights", error) from error
     tensors = {name: value.detach().cpu().contiguous() for name, value in _state(net).items()}
-    blob = save(tensors, metadata={"edgemask": json.dumps(about)})
+    # One entry: the order of several changes from process to process.
+    blob = save(
+        tensors, metadata={"edgemask": json.dumps({**about, _DIGEST: _digest(tensors, about)})}
+    )
     atomic_write(path, lambda file: file.write(blob))
 
 
@@ -61,8 +67,21 @@ def _state(net: nn.Module) -> dict[str, Tensor]:
     return {name: value.clone() for name, value in net.state_dict().items()}
 
 
+def _digest(tensors: dict[str, Tensor], about: dict[str, Any]) -> str:
+    """Return the SHA-256 of a card and of the name, type, shape and bytes of each tensor."""
+    digest = hashlib.sha256(json.dumps(about).encode())
+    for name, value in sorted(tensors.items()):
+        digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
+        digest.update(value.contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
 def read_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Read weights and card of a ``.safetensors`` file."""
+    """Read weights and card of a ``.safetensors`` file.
+
+    Raises:
+        UserError: If the file cannot be read, its checksum does not fit, or a weight is NaN.
+    """
     from safetensors import safe_open
 
     try:
@@ -71,31 +90,51 @@ def read_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
             about = json.loads((file.metadata() or {}).get("edgemask", "{}"))
     except Exception as error:
         raise UserError(f"cannot read the weights {path}: {error}") from error
+    if not isinstance(about, dict) or not about.keys() >= _CARD_KEYS:
+        raise UserError(f"{path} does not hold class names, input shape and preprocessing in full")
+    digest = about.pop(_DIGEST, None)  # files of earlier versions have none
+    if digest is not None and digest != _digest(tensors, about):
+        raise UserError(
+            f"{path} is damaged: its checksum does not fit; copy it again from where it came, or "
+            "train again with fresh"
+        )
+    for name, value in tensors.items():
+        if value.is_floating_point() and value.isnan().any():
+            raise UserError(
+                f"{path}: the weights {name} are not numbers (NaN); the model cannot be used"
+            )
     return tensors, about
 
 
 def load_model(folder: RunDir) -> nn.Module:
     """Build the trained network of a finished run from its folder alone."""
-    from edgemask.engine.job import Objects
     from edgemask.engine.networks import build_method, build_networks
+    from edgemask.engine.run_data import Objects
 
     config = folder.config()
-    if config.model.name.startswith("object:"):
-        raise UserError(
-            f"{folder.path} holds weights of a model object; build that model and load "
-            "model.safetensors into it"
-        )
+    for kind in ("model", "head", "method"):
+        if is_object(getattr(config, kind).name):
+            raise UserError(
+                f"{folder.path} holds weights of a {kind} object; build that model and load "
+                "model.safetensors into it"
+            )
     tensors, about = read_weights(folder / "model.safetensors")
     method = build_method(config, Objects())
     shape = {"num_classes": len(about["class_names"]), "input_shape": about["input_shape"]}
     method.nets = build_networks(config, method, Objects(), pretrained=False, **shape)
     net = method.deployed()
-    net.load_state_dict(tensors)
+    try:
+        net.load_state_dict(tensors)
+    except RuntimeError as error:
+        raise UserError(
+            f"{folder.path}: model.safetensors does not fit the model of config.yaml; one of them "
+            "is damaged or belongs to another run"
+        ) from error
     return net.eval()
 
 
 class Normalised(nn.Module):
-    """A model with its preprocessing in front: raw values in, logits out.
+    """A model that includes its preprocessing: raw values in, logits out.
 
     Args:
         net: The model.
@@ -133,7 +172,7 @@ def export(
     format: str = "safetensors",  # noqa: A002
     tolerance: float = 1e-5,
 ) -> Path:
-    """Write the run's model for deployment and check that it answers as the trained one does.
+    """Write the run's model for deployment and check that its logits are those of the trained one.
 
     Args:
         run: A finished run.
@@ -157,6 +196,8 @@ def export(
     normal = (sample - whole.mean) / whole.std
     with torch.no_grad():
         wanted = trained(normal)
+        if not wanted.isfinite().all():
+            raise UserError("the model's outputs are not finite numbers; it cannot be used")
         _same(wanted, plain(normal), tolerance, "the model with plain layers")
     if format == "safetensors":
         _write_safetensors(target, plain, about)
@@ -202,10 +243,9 @@ def _export_torch(
     program = torch.export.export(whole, (sample,), dynamic_shapes=_dynamic(sample))
     extra = {"edgemask.json": json.dumps(about)}
 
-    def write(file: Any) -> None:
-        torch.export.save(program, file, extra_files=extra)
-
-    atomic_write(path, write)
+    blob = io.BytesIO()  # torch aborts the process where it cannot write to a disk that is full
+    torch.export.save(program, blob, extra_files=extra)
+    atomic_write(path, lambda file: file.write(blob.getvalue()))
     again = torch.export.load(path).module()
     with torch.no_grad():
         _same(wanted, again(sample), tolerance, str(path))

@@ -1,4 +1,4 @@
-"""What feeds a phase: its loaders in step, and micro-batches."""
+"""The batches of a phase: its loaders in step, and micro-batches."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 
 from torch import Tensor
 
+from edgemask._random import stream
 from edgemask.data import Batch, Loader
 from edgemask.data.loader import iterate
 from edgemask.engine.config import Config
-from edgemask.engine.job import Job
 from edgemask.engine.processes import Processes
-from edgemask.engine.randomness import stream
+from edgemask.engine.run_data import RunData
 from edgemask.errors import UserError
 from edgemask.methods import Phase
 
@@ -19,11 +19,11 @@ __all__ = ["Feeds", "split_batch"]
 
 
 class Feeds:
-    """The loaders of a phase, read in step: the first one leads, the others start again.
+    """The loaders of a phase. The first one sets its length; the others start again at their end.
 
     Args:
         phase: The phase.
-        job: Data and labels.
+        data: Data and labels.
         config: Batch size, seed and workers.
         processes: The processes that share a batch.
         epoch: The epoch, from 0.
@@ -33,7 +33,7 @@ class Feeds:
     def __init__(
         self,
         phase: Phase,
-        job: Job,
+        data: RunData,
         config: Config,
         processes: Processes,
         *,
@@ -50,9 +50,9 @@ class Feeds:
                     "processes; choose a multiple"
                 )
             loader = Loader(
-                job.train,
-                job.given,
-                bundle=job.bundle,
+                data.train,
+                data.given,
+                bundle=data.bundle,
                 views=feed.views,
                 batch_size=size // processes.count,
                 shuffle=feed.shuffle,
@@ -74,6 +74,10 @@ class Feeds:
         """Yield one batch of each loader for every step from ``start`` on."""
         yield from iterate(self._at, range(start, len(self)), self.workers)
 
+    def step_size(self, position: int) -> int:
+        """Return how many samples of the first loader all processes see in a step."""
+        return self.first.step_size(position)
+
     def _at(self, position: int) -> dict[str, Batch]:
         batch = {}
         for name, loader in self.loaders.items():
@@ -83,7 +87,7 @@ class Feeds:
 
 
 def split_batch(batch: Mapping[str, Batch], parts: int) -> list[dict[str, Batch]]:
-    """Cut each batch of a step into micro-batches."""
+    """Split each batch of a step into micro-batches."""
     if parts == 1:
         return [dict(batch)]
     cut = {name: _cut(part, parts) for name, part in batch.items()}

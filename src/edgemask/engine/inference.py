@@ -1,202 +1,109 @@
-"""Using a finished run: predictions on new data, and the test again under other conditions."""
+"""Forward passes over many samples without gradient: scoring, testing and recording."""
 
 from __future__ import annotations
 
-import copy
-import dataclasses
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
-from edgemask.data import DataBundle, FileSplit, Loader, Split, TensorSplit
-from edgemask.engine.deploy import read_weights
-from edgemask.engine.job import Objects, build_job
+from edgemask.data import Batch, DataBundle, Loader, Split
+from edgemask.data.loader import iterate
 from edgemask.engine.processes import Processes
-from edgemask.engine.resolve import is_object
-from edgemask.engine.run import Run
-from edgemask.engine.tester import Tester
-from edgemask.errors import UserError
 
-__all__ = ["Predictions", "evaluate", "predict"]
+__all__ = ["eval_mode", "move", "over_samples"]
 
 
-@dataclass(frozen=True)
-class Predictions:
-    """A model's answers."""
-
-    labels: NDArray[np.int64]
-    """The likeliest class of each sample."""
-
-    probabilities: NDArray[np.float32]
-    """The probability of each class, ``(N, C)``."""
-
-    class_names: tuple[str, ...]
-    """Names of the classes."""
-
-    inputs: tuple[str, ...]
-    """What the samples are called: file names, or their positions."""
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-    def rows(self) -> list[dict[str, Any]]:
-        """Return one plain mapping a sample, for JSON or CSV."""
-        return [
-            {
-                "input": name,
-                "label": int(label),
-                "class": self.class_names[label],
-                "probability": float(row[label]),
-            }
-            for name, label, row in zip(self.inputs, self.labels, self.probabilities, strict=True)
-        ]
-
-
-def predict(
-    run: Run,
-    inputs: Tensor | NDArray[Any] | str | Path | Sequence[str | Path],
-    *,
-    batch_size: int = 256,
-) -> Predictions:
-    """Run a trained model on arrays or image files, prepared as its training data was.
-
-    Args:
-        run: A finished run.
-        inputs: Samples as in training (uint8 images or float features, before normalisation), an
-            image file, a folder of image files, or a list of image files.
-        batch_size: Samples of one pass.
-    """
-    _, about = read_weights(run.folder / "model.safetensors")
-    split = _split(inputs, about)
-    names = tuple(split.names or (str(i) for i in range(len(split))))
-    mean, std = tuple(about["mean"]), tuple(about["std"])
-    bundle = DataBundle(
-        name=about["dataset"],
-        num_classes=len(about["class_names"]),
-        class_names=tuple(about["class_names"]),
-        input_shape=tuple(about["input_shape"]),
-        train=split,
-        tests={"inputs": split},
-        normalisation=(mean, std),
-        recipe=about["views"],
-        clean_known=False,
+def move(batch: Batch, device: torch.device) -> Batch:
+    """Copy a batch to a device, index included, without waiting for the copy."""
+    if device.type == "cpu":
+        return batch
+    index, views, target = batch
+    return Batch(
+        index.to(device, non_blocking=True),
+        tuple(view.to(device, non_blocking=True) for view in views),
+        target.to(device, non_blocking=True),
     )
-    loader = Loader(split, bundle=bundle, views=("none",), batch_size=batch_size, shuffle=False)
-    model = run.model
-    with torch.no_grad():
-        rows = [
-            torch.softmax(model(_channels(batch.views[0], bundle)).float(), dim=1)
-            for batch in loader
-        ]
-    chances = torch.cat(rows).numpy() if rows else np.empty((0, bundle.num_classes), np.float32)
-    return Predictions(chances.argmax(1), chances, bundle.class_names, names)
 
 
-def _split(inputs: Any, about: dict[str, Any]) -> Split:
-    shape = tuple(about["input_shape"])
-    if isinstance(inputs, Tensor | np.ndarray):
-        data = torch.as_tensor(inputs)
-        if data.ndim == 4 and data.shape[1:] != shape and data.shape[3] == shape[0]:
-            data = data.permute(0, 3, 1, 2)
-        if data.ndim == 3 and len(shape) == 3 and shape[0] == 1:
-            data = data[:, None]
-        if tuple(data.shape[1:]) != shape:
-            raise UserError(
-                f"the model takes samples of shape {shape}, got {tuple(data.shape[1:])}"
-            )
-        if data.dtype != torch.uint8:
-            data = data.float()
-        return TensorSplit(data, np.zeros(len(data), dtype=np.int64))
-    if len(shape) != 3:
-        raise UserError(f"the model takes features of shape {shape}, not image files")
-    paths = _files(inputs)
-    return FileSplit(paths, np.zeros(len(paths), dtype=np.int64), size=shape[-1])
+@contextmanager
+def eval_mode(nets: Mapping[str, nn.Module]) -> Iterator[None]:
+    """Put networks in ``eval()`` mode without gradient; restore every module's mode afterwards."""
+    modes = [(module, module.training) for net in nets.values() for module in net.modules()]
+    try:
+        for net in nets.values():
+            net.eval()
+        with torch.no_grad():
+            yield
+    finally:
+        for module, training in modes:
+            module.training = training
 
 
-def _channels(x: Tensor, bundle: DataBundle) -> Tensor:
-    """Turn colour images into grey ones for a model that takes those."""
-    if x.ndim == 4 and x.shape[1] == 3 and bundle.input_shape[0] == 1:
-        return (x * x.new_tensor([0.299, 0.587, 0.114]).view(1, 3, 1, 1)).sum(1, keepdim=True)
-    return x
-
-
-def _files(inputs: str | Path | Sequence[str | Path]) -> list[Path]:
-    from edgemask.data.images import EXTENSIONS
-
-    given = [inputs] if isinstance(inputs, str | Path) else list(inputs)
-    paths: list[Path] = []
-    for entry in map(Path, given):
-        if entry.is_dir():
-            found = sorted(p for p in entry.rglob("*") if p.suffix.lower() in EXTENSIONS)
-            if not found:
-                raise UserError(f"the folder {entry} holds no image file")
-            paths += found
-        elif entry.is_file():
-            paths.append(entry)
-        else:
-            raise UserError(f"there is no file or folder {entry}")
-    return paths
-
-
-def evaluate(
-    run: Run,
+def over_samples(
+    function: Callable[[Batch], Mapping[str, Tensor]],
+    split: Split,
     *,
-    data: DataBundle | None = None,
-    inference: str | None = None,
-    test_limit: int | None = None,
-    top5: bool = False,
+    bundle: DataBundle,
+    processes: Processes,
+    nets: Mapping[str, nn.Module],
+    targets: Any = None,
+    views: Sequence[str] = ("none",),
+    indices: Tensor | None = None,
     batch_size: int = 128,
-) -> dict[str, Any]:
-    """Test a finished run's model, by default on all images of its own test sets.
+    workers: int = 0,
+    seed: int = 0,
+) -> dict[str, Tensor]:
+    """Call a function on every sample once, shared out over the processes.
 
     Args:
-        run: The run.
-        data: Another dataset of the same classes; needed where the run's data was an object.
-        inference: ``dense`` or ``expected``, for heads that know both; None as trained.
-        test_limit: Test on this many samples of each set; None means all.
-        top5: Whether to report top-5 accuracy too.
-        batch_size: Samples of one pass.
+        function: Takes a batch, returns tensors with one row per sample.
+        split: The samples.
+        bundle: The dataset they belong to.
+        processes: The processes that share the work.
+        nets: Networks to put in ``eval()`` mode meanwhile.
+        targets: Labels instead of the split's own.
+        views: The augmentations.
+        indices: Which samples; None means all.
+        batch_size: Samples per call.
+        workers: Processes that read ahead.
+        seed: Seed of random views.
 
     Returns:
-        Accuracy and balanced accuracy of each test set under flat keys, ``per_class_accuracy`` of
-        the main one, and ``samples``, how many it has.
+        Tensors on the CPU with one row per sample of the split, at its index, the same in all
+        processes; zero for samples outside ``indices``.
     """
-    config = run.config
-    if data is None and is_object(config.data.spec):
-        raise UserError(f"{run.path} was trained on a data object; pass it as data=")
-    where = dataclasses.replace(config.data, test_limit=test_limit)
-    clean = dataclasses.replace(config.noise, spec="none")
-    job = build_job(dataclasses.replace(config, data=where, noise=clean), Objects(bundle=data))
-    model = copy.deepcopy(run.model)
-    if inference is not None:
-        heads = [m for m in model.modules() if hasattr(m, "inference")]
-        if not heads:
-            raise UserError(f"the head {config.head.name!r} has one way of inference only")
-        for head in heads:
-            head.inference = inference  # type: ignore[assignment]
-    processes = Processes(folder=None)
-    model = model.to(processes.device)
-    tester = Tester(
-        answers=lambda x: {"model": model(x)},
-        nets={"model": model},
-        bundle=job.bundle,
-        processes=processes,
+    loader = Loader(
+        split,
+        targets,
+        bundle=bundle,
+        views=tuple(views),
         batch_size=batch_size,
-        workers=config.data.workers,
+        shuffle=False,
+        seed=seed,
+        indices=indices,
+        rank=processes.rank,
+        world_size=processes.count,
+        workers=workers,
     )
-    result: dict[str, Any] = {}
-    for number, (name, split) in enumerate(job.tests.items()):
-        outcome = tester(split)
-        prefix = "test" if not number else f"test.{name}"
-        result |= outcome.metrics(prefix, job.bundle.num_classes, top5=top5)
-        if not number:
-            result["per_class_accuracy"] = outcome.per_class(job.bundle.num_classes)
-            result["class_names"] = list(job.bundle.class_names)
-            result["samples"] = len(split)
+    rows: dict[str, list[Tensor]] = {}
+    indices_seen: list[Tensor] = []
+    with ExitStack() as stack:
+        stack.enter_context(eval_mode(nets))
+        stack.enter_context(processes.accelerator.autocast())
+        for batch in iterate(loader.batch, range(len(loader)), workers):
+            indices_seen.append(batch.index)
+            for name, values in function(move(batch, processes.device)).items():
+                rows.setdefault(name, []).append(values.detach().cpu())
+    mine = torch.cat(indices_seen) if indices_seen else torch.empty(0, dtype=torch.long)
+    positions = processes.gather(mine)
+    result: dict[str, Tensor] = {}
+    for name in processes.collect(sorted(rows))[0]:
+        own = torch.cat(rows[name]) if name in rows else None
+        joined = torch.cat([part for part in processes.collect(own) if part is not None])
+        table = joined.new_zeros(len(split), *joined.shape[1:])
+        table[positions] = joined
+        result[name] = table
     return result

@@ -1,4 +1,4 @@
-"""The loop: epochs of phases of steps, for every method."""
+"""The training loop: epochs of phases of steps, for every method."""
 
 from __future__ import annotations
 
@@ -7,332 +7,426 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import torch
 from torch import Tensor
 
+from edgemask._random import load_rng_state, rng_state
 from edgemask.diagnostics import retention
 from edgemask.engine.checkpoint import Checkpoints
 from edgemask.engine.config import Config
+from edgemask.engine.evaluation import Evaluation, Evaluator
 from edgemask.engine.feeds import Feeds, split_batch
 from edgemask.engine.identity import config_hash
-from edgemask.engine.job import Job
+from edgemask.engine.inference import move
 from edgemask.engine.observer import Observer
-from edgemask.engine.passes import move
+from edgemask.engine.outputs import TrainingResult
 from edgemask.engine.probes import build_probes
 from edgemask.engine.processes import Processes
-from edgemask.engine.randomness import load_rng_state, rng_state
-from edgemask.engine.record import Recorder, looks_every
+from edgemask.engine.progress import Progress, Sums, joint_means
+from edgemask.engine.record import Recorder, record_interval
+from edgemask.engine.run_data import RunData
 from edgemask.engine.rundir import RunDir
 from edgemask.engine.selection import Selection
 from edgemask.engine.signals import Interrupted, Stop
-from edgemask.engine.stepping import Stepper
-from edgemask.engine.tester import Outcome, Tester
+from edgemask.engine.stepping import LossError, Stepper
 from edgemask.errors import UserError
 from edgemask.methods import Clock, Method, Phase
-from edgemask.methods.parts.tables import joined_rows
+from edgemask.methods.parts.memory import joined_rows
 
 __all__ = ["Trainer"]
 
+# The loss is fetched from the device, checked and shown at most this often.
+TICK_SECONDS = 0.5
+# Several processes agree this often on whether to stop or to save.
+AGREE_STEPS = 8
+
 
 class Trainer:
-    """Runs a method to its end and can be taken up at any step.
+    """Runs a method to its end; a run can be resumed at any step.
 
     Args:
         config: The resolved config.
-        job: Data and labels.
+        data: Data and labels.
         method: The method, set up.
         processes: The processes that share the work.
         folder: The run's folder.
-        observers: Who watches.
-        stop: Raised when the run is asked to stop.
+        observers: Called as the run goes on; for the main process only.
+        stop: Set when the run is asked to stop.
     """
 
     def __init__(
         self,
         config: Config,
-        job: Job,
+        data: RunData,
         method: Method,
         processes: Processes,
         folder: RunDir,
         observers: Sequence[Observer],
         stop: Stop,
     ):
-        self.config = config
-        self.job = job
-        self.method = method
-        self.processes = processes
-        self.folder = folder
-        self.observers = observers if processes.main else ()
-        self.stop = stop
-        self.stepper = Stepper(config, method, processes)
-        self.stepper.probes = build_probes(config, method, job.noise)
-        self.recorder = Recorder(job.noise, config.train.epochs)
-        self.checkpoints = Checkpoints(folder.checkpoints)
-        self.tester = Tester(
-            answers=method.answers,
+        self._config = config
+        self._data = data
+        self._method = method
+        self._processes = processes
+        self._folder = folder
+        self._observers = observers
+        self._stop = stop
+        probes = build_probes(config, method, data.noise)
+        self._stepper = Stepper(config, method, processes, probes)
+        self._recorder = Recorder(data.noise, config.train.epochs)
+        self._checkpoints = Checkpoints(folder.checkpoints)
+        self._evaluate = Evaluator(
+            logits=method.predict_logits,
             nets=method.nets,
-            bundle=job.bundle,
+            bundle=data.bundle,
             processes=processes,
             batch_size=config.eval.batch_size,
             workers=config.data.workers,
         )
-        self.selection = Selection(config.train.select, method.nets)
-        # Where the run stands: all of it is in the checkpoint.
-        self.epoch = 0
-        self.phase_number = 0
-        self.position = 0
-        self.steps = 0
-        self.phase: Phase | None = None
-        self.sums: dict[str, list[float]] = {}
-        self.retention: float | None = None
-        self.history: list[dict[str, Any]] = []
-        self.seconds = 0.0
-        # The last epoch's answers, so that the end of the run need not ask again.
-        self.answers: dict[str, Outcome] = {}
-        self._synced: dict[str, Tensor] = {}
-        self._clock = self._saved = time.monotonic()
+        self._selection = Selection(config.train.select, method.nets)
+        self._shared = _SharedState(method, processes, len(data.noise))
+        self._progress = Progress()
+        self._sums = Sums(processes.device)
+        # The last epoch's evaluations, so that they are not repeated at the end of the run.
+        self._evaluations: dict[str, Evaluation] = {}
+        self._loss, self._checked_step = math.nan, 0
+        self._epoch_start = self._last_save = time.monotonic()
+        self._last_tick = -math.inf
 
-    def run(self) -> None:
+    def run(self) -> TrainingResult:
         """Train from where the run stands to its end."""
-        if self.processes.count > 1:
-            self._synced = {name: buffer.clone() for name, buffer in self._loss_memory()}
-        self._clock = self._saved = time.monotonic()
-        while self.epoch < self.config.train.epochs:
-            self._epoch()
-            self._check_stop()
+        self._shared.start()
+        self._epoch_start = self._last_save = time.monotonic()
+        epochs = self._config.train.epochs
+        while self._progress.epoch < epochs:
+            self._run_epoch()
+            (stopped,) = self._processes.any(bool(self._stop))
+            if stopped and self._progress.epoch < epochs:
+                raise self._interrupted()
+        return self._result()
 
-    def _epoch(self) -> None:
-        method, epoch = self.method, self.epoch
+    def _run_epoch(self) -> None:
+        progress, method = self._progress, self._method
+        epoch = progress.epoch
         method.start_epoch(epoch)
         names = list(method.phases(epoch))
-        while self.phase_number < len(names):
-            if self.phase is None:
-                self.phase = method.begin(names[self.phase_number], epoch)
-                self.position = 0
-            self._run_phase(self.phase)
-            self._sync()
-            self.phase, self.position = None, 0
-            self.phase_number += 1
+        while progress.phase_number < len(names):
+            if progress.phase is None:
+                progress.phase = method.begin(names[progress.phase_number], epoch)
+                progress.step = 0
+            self._run_phase(progress.phase)
+            self._shared.sync()
+            progress.phase, progress.step = None, 0
+            progress.phase_number += 1
         extra = method.end_epoch(epoch)
-        self.stepper.check_finite()
-        self.history.append(self._metrics(extra))
-        if self.config.train.rollback and self._tested and not self._last:
-            self.selection.take()
-        self.epoch, self.phase_number, self.sums = epoch + 1, 0, {}
-        self.save()
-        if self.processes.main:
-            self.folder.write_history(self.history)
-        tracked = {k: v for k, v in self.history[-1].items() if v is not None and k != "epoch"}
-        self.processes.accelerator.log(tracked, step=self.steps)
-        for observer in self.observers:
-            observer.on_epoch(self.history[-1])
+        self._stepper.check_finite()
+        row = self._metrics(extra)
+        progress.history.append(row)
+        if self._config.train.rollback and self._is_tested and not self._is_last:
+            self._selection.load_best()
+        progress.epoch, progress.phase_number = epoch + 1, 0
+        self._sums.clear()
+        self._save()
+        if self._processes.main:
+            self._folder.write_history(progress.history)
+        tracked = {k: v for k, v in row.items() if v is not None and k != "epoch"}
+        self._processes.accelerator.log(tracked, step=progress.total_steps)
+        for observer in self._observers:
+            observer.on_epoch(row)
 
     def _run_phase(self, phase: Phase) -> None:
-        feed = Feeds(
+        progress, method = self._progress, self._method
+        feeds = Feeds(
             phase,
-            self.job,
-            self.config,
-            self.processes,
-            epoch=self.epoch,
-            number=self.phase_number,
+            self._data,
+            self._config,
+            self._processes,
+            epoch=progress.epoch,
+            number=progress.phase_number,
         )
-        self.stepper.begin(phase)
-        for batch in feed.batches(self.position):
-            clock = Clock(self.epoch, self.position, len(feed))
-            micro = split_batch(batch, self.config.train.accumulate)
-            moved = [{k: move(b, self.processes.device) for k, b in m.items()} for m in micro]
-            results = self.stepper.step(phase, moved, clock)
-            first = next(iter(phase.feeds))
-            for part, result in zip(micro, results, strict=True):
-                size = len(part[first].index)
-                self._add("train/loss", float(result.loss), size)
-                for name, value in result.logs.items():
-                    self._add(f"train/{name}", float(value), size)
-            self.position += 1
-            self.steps += 1
-            for observer in self.observers:
+        self._stepper.begin(phase)
+        self._checked_step = progress.step
+        for batch in feeds.batches(progress.step):
+            try:
+                self._run_step(phase, feeds, batch)
+            except Exception:
+                # A step on weights that are not finite may fail in a way of its own.
+                self._check_loss(phase)
+                raise
+            if time.monotonic() - self._last_tick >= TICK_SECONDS:
+                self._check_loss(phase)
+            for observer in self._observers:
                 observer.on_step(
-                    epoch=self.epoch,
+                    epoch=progress.epoch,
                     phase=phase.name,
-                    step=self.position,
-                    steps=len(feed),
-                    loss=float(results[-1].loss),
+                    step=progress.step,
+                    steps=len(feeds),
+                    loss=self._loss,
                 )
-            if self.position < len(feed):
-                self._between_steps()
-        if self.method.networks[0] in phase.learners:
-            self.retention = retention(self.method.nets[self.method.networks[0]])
+            if progress.step < len(feeds):
+                self._stop_or_save(phase)
+        self._check_loss(phase)
+        first = method.networks[0]
+        if first in phase.learners:
+            progress.retention = retention(method.nets[first])
 
-    def _add(self, name: str, value: float, size: int) -> None:
-        entry = self.sums.setdefault(name, [0.0, 0.0])
-        entry[0] += value * size
-        entry[1] += size
-
-    def _between_steps(self) -> None:
-        log = self.config.log
-        due = log.checkpoint_steps is not None and self.steps % log.checkpoint_steps == 0
-        if not due and log.checkpoint_seconds is not None:
-            late = time.monotonic() - self._saved >= log.checkpoint_seconds
-            due = self.processes.any(late)
-        stopped = self._stopped()
-        if due or stopped:
-            self._sync()
-            self.save()
-        if stopped:
-            raise Interrupted(self.folder.path, self.stop.number or 15)
-
-    def _stopped(self) -> bool:
-        return self.processes.any(bool(self.stop))
-
-    def _check_stop(self) -> None:
-        if self._stopped() and self.epoch < self.config.train.epochs:
-            raise Interrupted(self.folder.path, self.stop.number or 15)
-
-    def _sync(self) -> None:
-        """Make all processes agree on memories and running statistics."""
-        processes = self.processes
-        if processes.count == 1:
-            return
-        self.method.sync(processes.total)
-        for name, buffer in self._loss_memory():
-            changed = (buffer != self._synced[name]).flatten(1).any(1)
-            buffer.copy_(joined_rows(buffer, changed, processes.total))
-            self._synced[name] = buffer.clone()
-        processes.same_buffers(self.method.nets)
-
-    def _loss_memory(self) -> list[tuple[str, Tensor]]:
-        """Return what the loss remembers of each sample (ELR)."""
-        return [
-            (name, buffer)
-            for name, buffer in self.method.task.criterion.named_buffers()
-            if buffer.ndim > 1 and len(buffer) == len(self.job.noise)
+    def _run_step(self, phase: Phase, feeds: Feeds, batch: Mapping[str, Any]) -> None:
+        progress, device = self._progress, self._processes.device
+        clock = Clock(progress.epoch, progress.step, len(feeds))
+        micro = [
+            {name: move(part, device) for name, part in parts.items()}
+            for parts in split_batch(batch, self._config.train.accumulate)
         ]
+        results = self._stepper.step(phase, micro, clock, feeds.step_size(progress.step))
+        first = next(iter(phase.feeds))
+        for parts, result in zip(micro, results, strict=True):
+            size = len(parts[first].index)
+            self._sums.add("train/loss", result.loss, size)
+            for name, value in result.logs.items():
+                self._sums.add(f"train/{name}", value, size)
+        progress.step += 1
+        progress.total_steps += 1
+
+    def _check_loss(self, phase: Phase) -> None:
+        """Fetch the epoch's mean loss so far and refuse to go on if it is not finite."""
+        self._loss = self._sums.mean("train/loss")
+        if not math.isfinite(self._loss):
+            raise LossError(
+                f"the loss became {self._loss} in epoch {self._progress.epoch}, between steps "
+                f"{self._checked_step} and {self._progress.step} of phase {phase.name!r} (learning "
+                f"rate {self._stepper.rate:g}); the last good checkpoint is kept. Try a lower "
+                "optim.lr, optim.clip, or fp32"
+            )
+        self._checked_step = self._progress.step
+        self._last_tick = time.monotonic()
+
+    def _stop_or_save(self, phase: Phase) -> None:
+        """Between two steps: write a checkpoint if one is due, and stop if asked to."""
+        log, steps = self._config.log, self._progress.total_steps
+        due = log.checkpoint_steps is not None and steps % log.checkpoint_steps == 0
+        stopped = False
+        if self._processes.count == 1 or steps % AGREE_STEPS == 0:
+            age = time.monotonic() - self._last_save
+            late = log.checkpoint_seconds is not None and age >= log.checkpoint_seconds
+            stopped, late = self._processes.any(bool(self._stop), late)
+            due = due or late
+        if due or stopped:
+            self._check_loss(phase)
+            self._stepper.check_finite()
+            self._shared.sync()
+            self._save()
+        if stopped:
+            raise self._interrupted()
+
+    def _interrupted(self) -> Interrupted:
+        return Interrupted(self._folder.path, self._stop.number or 15)
 
     @property
-    def _last(self) -> bool:
-        return self.epoch == self.config.train.epochs - 1
+    def _is_last(self) -> bool:
+        return self._progress.epoch == self._config.train.epochs - 1
 
     @property
-    def _tested(self) -> bool:
+    def _is_tested(self) -> bool:
         """Whether the running epoch ends with a test."""
-        return self._last or (self.epoch + 1) % self.config.eval.every == 0
+        return self._is_last or (self._progress.epoch + 1) % self._config.eval.every == 0
 
     def _metrics(self, extra: Mapping[str, float]) -> dict[str, Any]:
-        config, classes = self.config, self.job.bundle.num_classes
+        """Evaluate and record at the end of an epoch; return its line of ``metrics.jsonl``."""
+        progress = self._progress
         row: dict[str, Any] = {
-            "epoch": self.epoch,
-            "step": self.steps,
+            "epoch": progress.epoch,
+            "step": progress.total_steps,
             "seconds": 0.0,
-            "lr": self.stepper.rate,
+            "lr": self._stepper.rate,
+            **joint_means(self._processes.collect(self._sums.state_dict())),
+            **{name: float(value) for name, value in extra.items()},
         }
-        for name, (total, count) in sorted(self.sums.items()):
-            both = self.processes.total(torch.tensor([total, count], dtype=torch.float64))
-            row[name] = float(both[0] / both[1]) if both[1] else None
-        row |= {name: float(value) for name, value in extra.items()}
-        if self._tested:
-            for prefix, split in self.job.named_tests.items():
-                outcome = self.answers[prefix] = self.tester(split)
-                row |= outcome.metrics(prefix, classes, top5=config.eval.top5)
-                if "calibration" in config.log.record:
-                    row |= outcome.calibration(prefix)
-            for prefix, (split, labels) in self.job.validations.items():
-                held = self.tester(split, labels)
-                row |= held.metrics(prefix, classes)
-                if prefix == self.selection.by:
-                    self.selection.look(held, self.epoch)
-        if self.retention is not None:
-            row["head/retention"] = self.retention
-        every = looks_every(config.train.record_every, len(self.job.train))
-        if self._last or (every and (self.epoch + 1) % every == 0):
-            outcome = self.answers["train"] = self.tester(self.job.train, self.job.given)
-            row |= self.recorder.look(outcome)
-        first = self.method.nets[self.method.networks[0]]
-        self.recorder.head(first, self.epoch, self.retention)
+        if self._is_tested:
+            row |= self._test()
+        if progress.retention is not None:
+            row["head/retention"] = progress.retention
+        every = record_interval(self._config.train.record_every, len(self._data.train))
+        if self._is_last or (every and (progress.epoch + 1) % every == 0):
+            row |= self._recorder.record_samples(self._evaluate_train())
+        first = self._method.nets[self._method.networks[0]]
+        self._recorder.record_head(first, progress.epoch, progress.retention)
         now = time.monotonic()
-        row["seconds"] = round(now - self._clock, 3)
-        self.seconds += now - self._clock
-        self._clock = now
+        row["seconds"] = round(now - self._epoch_start, 3)
+        progress.seconds += now - self._epoch_start
+        self._epoch_start = now
         return {
             name: None if isinstance(value, float) and not math.isfinite(value) else value
             for name, value in row.items()
         }
 
-    def save(self) -> None:
-        """Write a checkpoint of the run as it stands."""
-        self.stepper.check_finite()
-        rngs = self.processes.collect([rng_state(), self.method.task.generator.get_state()])
-        if self.processes.main:
-            self.checkpoints.save(self._state(rngs), self.steps)
-        self.processes.wait()
-        self._saved = time.monotonic()
+    def _test(self) -> dict[str, Any]:
+        """Evaluate the model on test and validation sets."""
+        classes = self._data.bundle.num_classes
+        tested, row = self._evaluate.test(self._data.named_tests, top5=self._config.eval.top5)
+        self._evaluations |= tested
+        if "calibration" in self._config.log.record:
+            for prefix, evaluation in tested.items():
+                row |= evaluation.calibration(prefix)
+        for prefix, (split, labels) in self._data.validations.items():
+            held_out = self._evaluate(split, labels)
+            row |= held_out.metrics(prefix, classes)
+            if prefix == self._selection.by:
+                self._selection.update(held_out, self._progress.epoch)
+        return row
 
-    def _state(self, rngs: list[Any]) -> dict[str, Any]:
+    def _evaluate_train(self) -> Evaluation:
+        evaluation = self._evaluations["train"] = self._evaluate(self._data.train, self._data.given)
+        return evaluation
+
+    def _result(self) -> TrainingResult:
+        data, method = self._data, self._method
+        train = self._evaluations.get("train") or self._evaluate_train()
+        test = self._evaluations.get("test") or self._evaluate(data.named_tests["test"])
+        trust = self._recorder.trust(method.trust())
+        # From here on the networks hold the weights that validation chose.
+        selected = self._test_selected() if self._selection.active else None
+        return TrainingResult(
+            model=method.deployed(),
+            history=self._progress.history,
+            seconds=self._progress.seconds,
+            train=train,
+            test=test,
+            trust=trust,
+            mean_loss=self._recorder.mean_loss,
+            head=self._recorder.head_arrays(),
+            selected=selected,
+        )
+
+    def _test_selected(self) -> dict[str, Any]:
+        """Load the chosen weights and test them.
+
+        Several networks may come from different epochs, so that no line of the history has this
+        test.
+        """
+        selection = self._selection
+        selection.load_best()
+        tested, numbers = self._evaluate.test(self._data.named_tests, top5=self._config.eval.top5)
         return {
-            "config_hash": config_hash(self.config),
-            "noise_fingerprint": self.job.noise.fingerprint,
-            "processes": self.processes.count,
-            "position": {
-                "epoch": self.epoch,
-                "phase_number": self.phase_number,
-                "position": self.position,
-                "steps": self.steps,
-                "phase": None if self.phase is None else self.phase.state_dict(),
-                "sums": self.sums,
-                "retention": self.retention,
-                "seconds": self.seconds,
-                "rate": self.stepper.rate,
-            },
-            "history": self.history,
-            "networks": {name: net.state_dict() for name, net in self.method.nets.items()},
-            "criterion": self.method.task.criterion.state_dict(),
-            "method": self.method.state_dict(),
-            "stepper": self.stepper.state_dict(),
-            "recorder": self.recorder.state_dict(),
-            "selection": self.selection.state_dict(),
-            "random": rngs,
+            "by": selection.by,
+            "epochs": dict(selection.epochs),
+            f"{selection.by}/accuracy": dict(selection.accuracies),
+            **numbers,
+            "per_class_accuracy": tested["test"].per_class(self._data.bundle.num_classes),
         }
 
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Go to where a checkpoint stands.
+    def _save(self) -> None:
+        """Write a checkpoint."""
+        mine = {
+            "random": rng_state(),
+            "generator": self._method.task.generator.get_state(),
+            "sums": self._sums.state_dict(),
+        }
+        by_process = self._processes.collect(mine)
+        if self._processes.main:
+            state = {
+                "config_hash": config_hash(self._config),
+                "noise_fingerprint": self._data.noise.fingerprint,
+                "processes": self._processes.count,
+                "by_process": by_process,
+                "progress": self._progress.state_dict(),
+                "networks": {name: net.state_dict() for name, net in self._method.nets.items()},
+                **{name: part.state_dict() for name, part in self._parts().items()},
+            }
+            self._checkpoints.save(state, self._progress.total_steps)
+        self._processes.wait()
+        self._last_save = time.monotonic()
+
+    def _parts(self) -> dict[str, Any]:
+        """Return everything with a state besides the networks, by its name in a checkpoint."""
+        return {
+            "criterion": self._method.task.criterion,
+            "method": self._method,
+            "stepper": self._stepper,
+            "recorder": self._recorder,
+            "selection": self._selection,
+        }
+
+    def restore(self) -> int | None:
+        """Go to where the newest checkpoint stands.
+
+        Returns:
+            The epoch to go on with, or None if there is no checkpoint.
 
         Raises:
             UserError: If it belongs to another config, other labels or another number of
                 processes.
         """
-        if state["config_hash"] != config_hash(self.config):
+        state = self._checkpoints.load()
+        if state is None:
+            return None
+        self._check_same_run(state)
+        for name, net in self._method.nets.items():
+            net.load_state_dict(state["networks"][name])
+        for name, part in self._parts().items():
+            part.load_state_dict(state[name])
+        self._progress = Progress.from_state(state["progress"])
+        mine = state["by_process"][self._processes.rank]
+        self._sums.load_state_dict(mine["sums"])
+        load_rng_state(mine["random"])
+        self._method.task.generator.set_state(mine["generator"])
+        if self._processes.main:
+            self._folder.write_history(self._progress.history)
+        return self._progress.epoch
+
+    def _check_same_run(self, state: Mapping[str, Any]) -> None:
+        if state["config_hash"] != config_hash(self._config):
             raise UserError(
-                f"the checkpoint in {self.folder.path} belongs to another config (hash "
+                f"the checkpoint in {self._folder.path} belongs to another config (hash "
                 f"{state['config_hash']}); give another folder, or start over with fresh"
             )
-        if state["noise_fingerprint"] != self.job.noise.fingerprint:
+        if state["noise_fingerprint"] != self._data.noise.fingerprint:
             raise UserError(
-                f"{self.folder.path} was trained on other labels (noise fingerprint "
-                f"{state['noise_fingerprint'][:12]}, now {self.job.noise.fingerprint[:12]}); "
+                f"{self._folder.path} was trained on other labels (noise fingerprint "
+                f"{state['noise_fingerprint'][:12]}, now {self._data.noise.fingerprint[:12]}); "
                 "bring the data back as it was, or start over with fresh"
             )
-        if state["processes"] != self.processes.count:
+        if state["processes"] != self._processes.count:
             raise UserError(
-                f"{self.folder.path} was trained by {state['processes']} processes, now there are "
-                f"{self.processes.count}; resume with as many as before"
+                f"{self._folder.path} was trained by {state['processes']} processes, now there are "
+                f"{self._processes.count}; resume with as many as before"
             )
-        for name, net in self.method.nets.items():
-            net.load_state_dict(state["networks"][name])
-        self.method.task.criterion.load_state_dict(state["criterion"])
-        self.method.load_state_dict(state["method"])
-        self.stepper.load_state_dict(state["stepper"])
-        self.recorder.load_state_dict(state["recorder"])
-        if self.selection.active:
-            self.selection.load_state_dict(state["selection"])
-        place = state["position"]
-        self.epoch, self.phase_number = place["epoch"], place["phase_number"]
-        self.position, self.steps = place["position"], place["steps"]
-        self.phase = None if place["phase"] is None else Phase.from_state(place["phase"])
-        self.sums = {name: list(entry) for name, entry in place["sums"].items()}
-        self.retention, self.seconds = place["retention"], place["seconds"]
-        self.stepper.rate = place["rate"]
-        self.history = [dict(row) for row in state["history"]]
-        rng, generator = state["random"][self.processes.rank]
-        load_rng_state(rng)
-        self.method.task.generator.set_state(generator)
-        if self.processes.main:
-            self.folder.write_history(self.history)
+
+
+class _SharedState:
+    """State that processes change on their own samples and then must agree on.
+
+    Args:
+        method: The method, with what it remembers of samples.
+        processes: The processes.
+        samples: Training samples.
+    """
+
+    def __init__(self, method: Method, processes: Processes, samples: int):
+        self._method = method
+        self._processes = processes
+        self._samples = samples
+        self._synced: dict[str, Tensor] = {}
+
+    def start(self) -> None:
+        """Take the present state as agreed upon."""
+        if self._processes.count > 1:
+            self._synced = {name: buffer.clone() for name, buffer in self._loss_memory()}
+
+    def sync(self) -> None:
+        """Make all processes agree on per-sample memories and running statistics."""
+        processes = self._processes
+        if processes.count == 1:
+            return
+        self._method.sync(processes.total)
+        for name, buffer in self._loss_memory():
+            changed = (buffer != self._synced[name]).flatten(1).any(1)
+            buffer.copy_(joined_rows(buffer, changed, processes.total))
+            self._synced[name] = buffer.clone()
+        processes.same_buffers(self._method.nets)
+
+    def _loss_memory(self) -> list[tuple[str, Tensor]]:
+        """Return what the loss remembers of each sample (ELR)."""
+        return [
+            (name, buffer)
+            for name, buffer in self._method.task.criterion.named_buffers()
+            if buffer.ndim > 1 and len(buffer) == self._samples
+        ]

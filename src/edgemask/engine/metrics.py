@@ -1,4 +1,4 @@
-"""Accuracy in its forms, and the summary of a run's accuracies."""
+"""Accuracy, balanced accuracy and accuracy by class, and their summary over a run."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ def accuracies(
         num_classes: Number of classes.
 
     Returns:
-        The share of right answers; its mean over the classes that occur; and the share in each
-        class, None for a class without samples.
+        The accuracy; its mean over the classes that occur; and the accuracy of each class, None
+        for a class without samples.
 
     Example:
         >>> accuracies([0, 0, 1, 1], [0, 0, 0, 1], 3)
         (0.75, 0.8333333333333333, [0.6666666666666666, 1.0, None])
     """
-    answers, truth = np.asarray(predicted), np.asarray(labels)
+    predictions, truth = np.asarray(predicted), np.asarray(labels)
     if not len(truth):
         raise ValueError("there are no samples to test on")
-    right = answers == truth
+    right = predictions == truth
     count = np.bincount(truth, minlength=num_classes)
     hits = np.bincount(truth, weights=right, minlength=num_classes)
     by_class = [float(h / c) if c else None for h, c in zip(hits, count, strict=True)]
@@ -59,11 +59,11 @@ def chosen_epoch(
 def summarise(
     history: Sequence[dict[str, Any]], key: str, *, validation: str = "validation/accuracy"
 ) -> dict[str, Any]:
-    """Reduce a metric's course to the numbers that papers quote, each under its own name.
+    """Reduce a metric over the epochs to the numbers that papers quote, each under its own name.
 
     Args:
         history: The epochs' metrics.
-        key: The metric; epochs without it are passed over.
+        key: The metric; epochs without it are left out.
         validation: The metric on held-out noisy data that chooses ``at_validation``.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Networks, method and loss of a run, made by name or taken as objects."""
+"""Builds networks, method and loss of a run, by name or from objects."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from edgemask._random import seed_everything, stream
 from edgemask.data import DataBundle
 from edgemask.engine.config import Config
-from edgemask.engine.job import Objects
-from edgemask.engine.randomness import seed_everything, stream
+from edgemask.engine.run_data import Objects
 from edgemask.errors import UserError
 from edgemask.methods import METHODS, Method
 
@@ -29,15 +29,15 @@ def build_networks(
     input_shape: Sequence[int],
     pretrained: bool = True,
 ) -> dict[str, nn.Module]:
-    """Make the networks that a method names; weights depend on the seed, never on the head.
+    """Build the networks that a method names; weights depend on the seed, never on the head.
 
     Args:
         config: Model, head and seed.
-        method: Says how many networks, and what they have besides.
-        objects: A model that was handed in.
+        method: Names the networks and may extend them.
+        objects: A model object, if one was given.
         num_classes: Number of classes.
         input_shape: Shape of one sample.
-        pretrained: Whether to fetch published weights where the config asks for them.
+        pretrained: Whether to load published weights where the config names them.
     """
     nets: dict[str, nn.Module] = {}
     for number, name in enumerate(method.networks):
@@ -47,13 +47,15 @@ def build_networks(
                 raise UserError(
                     f"head.at is for model objects; {config.model.name!r} knows its classifier"
                 )
-            net = _own_model(config, method, number, num_classes, input_shape, pretrained)
+            net = _own_model(config, method, objects, number, num_classes, input_shape, pretrained)
         else:
-            net = _foreign_model(objects.model, number)
+            net = _foreign_model(objects.model, method)
             if config.head.name != "linear":
                 from edgemask.heads import attach
 
-                attach(net, config.head.name, at=config.head.at, **_head_options(config, number))
+                head = objects.head or config.head.name
+                options = _head_options(config, objects, number)
+                attach(net, head, at=config.head.at, **options)
         nets[name] = method.extend(name, net)
     for name, source in method.copies.items():
         nets[name] = copy.deepcopy(nets[source]).requires_grad_(requires_grad=False)
@@ -68,7 +70,7 @@ def _channels_last(config: Config, shape: Sequence[int]) -> bool:
     return len(shape) == 3 and shape[0] >= 3 if chosen is None else chosen
 
 
-def _head_options(config: Config, number: int) -> dict[str, Any]:
+def _head_options(config: Config, objects: Objects, number: int) -> dict[str, Any]:
     """Return the options of a head, the seed of its masks included.
 
     It comes from the run's seed, so that it is the same on all processes.
@@ -76,7 +78,7 @@ def _head_options(config: Config, number: int) -> dict[str, Any]:
     from edgemask.heads import HEADS
 
     options: dict[str, Any] = dict(config.head.options)
-    if "seed" in inspect.signature(HEADS[config.head.name]).parameters:
+    if "seed" in inspect.signature(objects.head or HEADS[config.head.name]).parameters:
         options["seed"] = stream("masks", config.train.seed, number)
     return options
 
@@ -84,6 +86,7 @@ def _head_options(config: Config, number: int) -> dict[str, Any]:
 def _own_model(
     config: Config,
     method: Method,
+    objects: Objects,
     number: int,
     classes: int,
     shape: Sequence[int],
@@ -91,50 +94,55 @@ def _own_model(
 ) -> nn.Module:
     from edgemask.models import create
 
+    assert config.model.name is not None
     options: dict[str, Any] = dict(config.model.options)
     return create(
         config.model.name,
         classes,
         input_shape=shape,
         width=config.model.width,
-        head=config.head.name,
-        head_options=_head_options(config, number),
+        head=objects.head or config.head.name,
+        head_options=_head_options(config, objects, number),
         projector=method.projector,
         pretrained=config.model.pretrained if pretrained else False,
         **options,
     )
 
 
-def _foreign_model(model: nn.Module | Callable[[], nn.Module], number: int) -> nn.Module:
+def _foreign_model(model: nn.Module | Callable[[], nn.Module], method: Method) -> nn.Module:
     if not isinstance(model, nn.Module):
         return model()
-    net = copy.deepcopy(model)
-    if number:
-        # A second network must not start as the first one did.
-        for module in net.modules():
-            reset = getattr(module, "reset_parameters", None)
-            if callable(reset):
-                reset()
-    return net
+    if len(method.networks) > 1:
+        raise UserError(
+            f"the method {type(method).__name__} trains {len(method.networks)} networks that start "
+            "differently: give model= a function that makes one, not a module"
+        )
+    return copy.deepcopy(model)
 
 
 def build_method(config: Config, objects: Objects) -> Method:
-    """Make the method that the config names."""
-    if objects.method is not None:
+    """Build the method that the config names."""
+    if isinstance(objects.method, Method):
         return objects.method
+    factory = objects.method or METHODS[config.method.name]
     options: Any = {
         key: tuple(value) if isinstance(value, list) else value
         for key, value in config.method.options.items()
     }
-    return METHODS[config.method.name](**options)
+    return factory(**options)
 
 
 def build_criterion(
     config: Config, bundle: DataBundle, samples: int, objects: Objects
 ) -> nn.Module:
-    """Make the loss that the config names."""
-    if objects.criterion is not None:
+    """Build the loss that the config names, or adapt a loss object."""
+    if isinstance(objects.criterion, nn.Module):
         return _Indexed(objects.criterion)
+    if objects.criterion is not None:
+        provided = {"num_classes": bundle.num_classes, "num_samples": samples}
+        known = inspect.signature(objects.criterion).parameters
+        needed = {name: value for name, value in provided.items() if name in known}
+        return _Indexed(objects.criterion(**needed, **config.loss.options))
     from edgemask.losses import build
 
     criterion: nn.Module = build(
@@ -147,7 +155,7 @@ def build_criterion(
 
 
 class _Indexed(nn.Module):
-    """A foreign loss that takes logits and targets, called as ours are."""
+    """Adapts a loss of logits and targets to the call of EdgeMask's losses."""
 
     def __init__(self, criterion: nn.Module):
         super().__init__()
@@ -158,7 +166,7 @@ class _Indexed(nn.Module):
             self.parameter_groups = groups
 
     def forward(self, logits: Tensor, target: Tensor, index: Tensor | None = None) -> Tensor:
-        """Call the loss, with the index if it knows what that is."""
+        """Call the loss, with the sample index if it takes one."""
         extra = {"index": index} if self.takes_index else {}
         loss: Tensor = self.criterion(logits, target, **extra)
         return loss

@@ -1,4 +1,4 @@
-"""Watching a run: what a live display or a callback of one's own implements."""
+"""Observers of a run: the base class of live displays and of your own callbacks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Observer", "RunInfo"]
 
 @dataclass(frozen=True, kw_only=True)
 class RunInfo:
-    """What is known when training starts."""
+    """Facts about a run, known when training starts."""
 
     path: Path
     """The run's folder."""
@@ -29,35 +29,44 @@ class RunInfo:
     """Classes."""
 
     noise: str
-    """The labels, in one line."""
+    """The label noise, in one line."""
 
     parameters: int
-    """Weights of the networks that learn."""
+    """Number of parameters of the networks that learn."""
 
     device: str
-    """Where the run computes."""
+    """The device."""
 
     processes: int
-    """How many processes share the work."""
+    """Number of processes."""
 
     start_epoch: int
-    """The epoch that comes first: above 0 when the run goes on."""
+    """The first epoch to run: above 0 when the run is resumed."""
 
     notes: tuple[str, ...] = ()
-    """What the person should know, such as a number format that does not work here."""
+    """Messages for the user, such as a number format that does not work on this machine."""
 
 
 class Observer:
-    """Base of all watchers: every hook may be left out. Called in the first process only."""
+    """Base class of observers; every method may be left out. Called in the main process only."""
 
     def on_start(self, info: RunInfo) -> None:
-        """Training begins or goes on."""
+        """Training starts or is resumed."""
 
     def on_step(self, *, epoch: int, phase: str, step: int, steps: int, loss: float) -> None:
-        """An optimiser step was made (``step`` of ``steps`` in this phase, from 1)."""
+        """An optimiser step was made.
+
+        Args:
+            epoch: The epoch, from 0.
+            phase: The name of the running phase.
+            step: The step of this phase, from 1.
+            steps: Steps of this phase.
+            loss: The epoch's mean loss, fetched from the device at most twice per second; in
+                between it is the last value fetched.
+        """
 
     def on_epoch(self, metrics: Mapping[str, Any]) -> None:
-        """An epoch ended; these are its line of ``metrics.jsonl``."""
+        """An epoch ended; ``metrics`` is its line of ``metrics.jsonl``."""
 
     def on_end(self, summary: Mapping[str, Any]) -> None:
         """The run has finished."""

@@ -1,4 +1,4 @@
-"""Optimisers: what the config says for the networks, what a loss says for its own parameters."""
+"""Optimisers of the networks, from the config, and of a loss's own parameters."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ __all__ = ["build_optimiser", "l1_term", "loss_optimiser", "set_rate"]
 
 
 def build_optimiser(config: OptimConfig, parameters: Iterable[nn.Parameter]) -> Optimizer:
-    """Make the optimiser of one or several networks.
+    """Build the optimiser of one or several networks.
 
     Args:
-        config: Which optimiser, with what settings.
+        config: Name and settings of the optimiser.
         parameters: The weights of the networks.
     """
     weights = list(parameters)
@@ -37,9 +37,9 @@ def build_optimiser(config: OptimConfig, parameters: Iterable[nn.Parameter]) -> 
 
 
 def loss_optimiser(criterion: nn.Module) -> Optimizer | None:
-    """Make the optimiser of a loss's own per-sample parameters (SOP), or None if it has none.
+    """Build the optimiser of a loss's own per-sample parameters (SOP), or None if it has none.
 
-    Its learning rates are the loss's business: schedules, clipping and decay pass it by.
+    The loss sets its learning rates; schedules, clipping and weight decay do not apply.
     """
     if not any(True for _ in criterion.parameters()):
         return None
@@ -66,10 +66,10 @@ def set_rate(
     Args:
         optimiser: The optimiser.
         config: Its settings.
-        schedule: How the rate moves.
+        schedule: The factor on the learning rate.
         epoch: The epoch, from 0.
         time: The epoch with its fraction.
-        fixed: A rate that stands above the schedule.
+        fixed: A rate to use instead of the schedule's.
     """
     rate = config.lr * schedule.at(epoch, time) if fixed is None else fixed
     beta1 = schedule.beta1(float(epoch))

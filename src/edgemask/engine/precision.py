@@ -1,4 +1,4 @@
-"""Which number formats this machine can really compute with."""
+"""Which number formats work on this machine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from edgemask.errors import UserError
 
 __all__ = ["probe", "usable_precision"]
 
-# Some virtual machines advertise bf16 units that kill the process when they are used.
+# Some virtual machines report bf16 support, but using it kills the process.
 _PROBE = """
 import torch
 x = torch.randn(64, 64)
@@ -25,13 +25,13 @@ with torch.autocast("cpu", {dtype}):
 
 @functools.cache
 def probe(precision: str) -> str | None:
-    """Try a number format on the CPU in a process of its own.
+    """Try a number format on the CPU, in a subprocess.
 
     Args:
         precision: ``bf16`` or ``fp16``.
 
     Returns:
-        None where it works, otherwise what went wrong.
+        None if it works, otherwise a description of the failure.
     """
     dtype = {"bf16": "torch.bfloat16", "fp16": "torch.float16"}[precision]
     environment = {
@@ -58,11 +58,11 @@ def probe(precision: str) -> str | None:
 
 
 def usable_precision(wanted: str, device: torch.device) -> tuple[str, str | None]:
-    """Return the format to use and, where it is not the wanted one, a line saying why.
+    """Return the format to use and, if it is not the wanted one, the reason in one line.
 
     Args:
         wanted: ``fp32``, ``bf16`` or ``fp16``.
-        device: Where the run computes.
+        device: The device of the run.
     """
     if wanted not in ("fp32", "bf16", "fp16"):
         raise UserError(f"train.precision must be fp32, bf16 or fp16, got {wanted!r}")
@@ -70,7 +70,7 @@ def usable_precision(wanted: str, device: torch.device) -> tuple[str, str | None
         return wanted, None
     if device.type == "cpu":
         if wanted == "fp16":
-            return "fp32", "fp16 needs an accelerator; this run on the CPU goes on in fp32"
+            return "fp32", "fp16 needs an accelerator; this run on the CPU uses fp32"
         trouble = probe(wanted)
         if trouble is not None:
             return "fp32", f"{wanted} does not work on this machine: {trouble}; going on in fp32"

@@ -1,13 +1,14 @@
-"""Looking into a training step without touching it: what ``log.record`` switches on.
+"""Measurements on training steps that change nothing: what ``log.record`` switches on.
 
-A probe sees the step's own forward pass (features, logits, mask) before ``backward``; it draws
-from no generator of the run and writes nothing, so a run with probes ends as one without.
+A probe reads the step's own forward pass (features, logits, mask) before ``backward``. It draws
+from none of the run's generators and changes no state, so that a run with probes ends exactly as
+one without.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -32,21 +33,21 @@ from edgemask.methods import Clock, Method
 from edgemask.methods.supervised import Supervised
 from edgemask.noise import NoisyLabels
 
-__all__ = ["PROBES", "Probes", "build_probes", "check_record", "watching"]
+__all__ = ["PROBES", "Probes", "build_probes", "check_record"]
 
 _ALWAYS = ("confidence", "memorisation", "retention")
 _AT_TEST = ("calibration",)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sight:
-    """What a probe sees of a step."""
+class Snapshot:
+    """The forward pass of a step, as a probe reads it."""
 
     features: Tensor
-    """What the head read, with its graph, ``(B, d)``."""
+    """The input of the head, with its autograd graph, ``(B, d)``."""
 
     logits: Tensor
-    """What it made of it, ``(B, C)``."""
+    """The output of the head, ``(B, C)``."""
 
     given: Tensor
     """The labels trained on."""
@@ -55,7 +56,7 @@ class Sight:
     """The true labels; the given ones where they are not known."""
 
     index: Tensor
-    """Where the samples stand in the training set."""
+    """Positions of the samples in the training set."""
 
     net: nn.Module
     """The network."""
@@ -70,24 +71,24 @@ class Sight:
     """The share of wrong labels."""
 
     generator: torch.Generator
-    """Random numbers of the probes' own."""
+    """A generator that only probes draw from."""
 
     @property
     def mask(self) -> Tensor:
-        """The mask of the step; ones for a head without."""
+        """The mask of the step; all ones for a head without masks."""
         mask = getattr(self.head, "last_mask", None)
         weight: Any = self.head.weight
         return torch.ones_like(weight) if mask is None else mask
 
 
-def _gradient_error(sight: Sight) -> dict[str, float]:
+def _gradient_error(snapshot: Snapshot) -> dict[str, float]:
     """Gradient error D_f at the last convolutional block, its relative size, and the cosine."""
     found = gradient_error(
-        sight.logits,
-        sight.given,
-        sight.clean,
-        block_parameters(sight.net),
-        criterion=sight.criterion,
+        snapshot.logits,
+        snapshot.given,
+        snapshot.clean,
+        block_parameters(snapshot.net),
+        criterion=snapshot.criterion,
     )
     return {
         "gradient_error": found.error,
@@ -96,37 +97,44 @@ def _gradient_error(sight: Sight) -> dict[str, float]:
     }
 
 
-def _bounds(sight: Sight) -> dict[str, float]:
-    """The bounds of Propositions 1 and 2 for the step's mask."""
-    head: Any = sight.head
-    weight, mask = head.weight.detach(), sight.mask
-    values = masking_bounds(sight.features.detach(), weight, mask, head.bias)
+def _bounds(snapshot: Snapshot) -> dict[str, float]:
+    """Proposition 1's bound and estimates of Proposition 2's, for the step's mask."""
+    head: Any = snapshot.head
+    weight, mask = head.weight.detach(), snapshot.mask
+    values = masking_bounds(snapshot.features.detach(), weight, mask, head.bias)
     return values | gradient_bounds(
-        sight.features,
+        snapshot.features,
         weight,
         mask,
-        sight.given,
-        sight.clean,
-        block_parameters(sight.net),
-        generator=sight.generator,
+        snapshot.given,
+        snapshot.clean,
+        block_parameters(snapshot.net),
+        samples=8,
+        draws=1,
+        generator=snapshot.generator,
     )
 
 
-def _criteria(sight: Sight) -> dict[str, float]:
+def _criteria(snapshot: Snapshot) -> dict[str, float]:
     """Dynamic range of each criterion, and its rank correlation with the true damage."""
-    head: Any = sight.head
-    return criteria_statistics(sight.features, head.weight, head.bias, sight.given)
+    head: Any = snapshot.head
+    return criteria_statistics(snapshot.features, head.weight, head.bias, snapshot.given)
 
 
-def _overlap(sight: Sight) -> dict[str, float]:
-    """How many of the kept edges CDR would call critical."""
-    head: Any = sight.head
+def _overlap(snapshot: Snapshot) -> dict[str, float]:
+    """The share of kept edges that CDR calls critical."""
+    head: Any = snapshot.head
     return cdr_overlap(
-        sight.features.detach(), head.weight, head.bias, sight.given, sight.mask, tau=sight.rate
+        snapshot.features.detach(),
+        head.weight,
+        head.bias,
+        snapshot.given,
+        snapshot.mask,
+        tau=snapshot.rate,
     )
 
 
-Probe = Callable[[Sight], dict[str, float]]
+Probe = Callable[[Snapshot], dict[str, float]]
 PROBES: Registry[Probe] = Registry(
     "probe",
     {
@@ -158,7 +166,7 @@ class Probes:
         names: Which ones.
         method: The method, set up.
         noise: Given and true labels of the training samples.
-        steps: Steps an epoch that are looked into.
+        steps: Steps per epoch that are measured.
         cross_entropy: Whether the loss is plain cross entropy.
     """
 
@@ -182,18 +190,36 @@ class Probes:
         self.rate = noise.rate if noise.rate is not None else noise.realised_rate or 0.0
 
     def due(self, clock: Clock) -> bool:
-        """Whether a step is one of those that are looked into."""
+        """Whether a step is one of those that are measured."""
         every = max(1, clock.steps // self.steps)
         return clock.step % every == 0 and clock.step // every < self.steps
 
-    def look(
-        self, captured: tuple[Tensor, Tensor] | None, batch: Batch, clock: Clock
+    @contextmanager
+    def measuring(self, batch: Batch, clock: Clock) -> Iterator[dict[str, float]]:
+        """Measure the head's first training pass inside the block.
+
+        Yields:
+            A dict that holds the values once the block has ended.
+        """
+        captured: list[tuple[Tensor, Tensor]] = []
+        values: dict[str, float] = {}
+
+        def capture(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+            if not captured and output.requires_grad:
+                captured.append((inputs[0], output))
+
+        handle = self.head.register_forward_hook(capture)
+        try:
+            yield values
+        finally:
+            handle.remove()
+        if captured and len(captured[0][1]) == len(batch.index):
+            values |= self._measure(*captured[0], batch, clock)
+
+    def _measure(
+        self, features: Tensor, logits: Tensor, batch: Batch, clock: Clock
     ) -> dict[str, float]:
-        """Return what the probes see of a step."""
-        if captured is None or len(captured[1]) != len(batch.index):
-            return {}
-        features, logits = captured
-        sight = Sight(
+        snapshot = Snapshot(
             features=features,
             logits=logits,
             given=batch.target,
@@ -203,17 +229,17 @@ class Probes:
             head=self.head,
             criterion=None if self.cross_entropy else self._criterion(batch.index),
             rate=self.rate,
-            # the same numbers whether or not the run was taken up in between
+            # The same numbers whether or not the run was resumed in between.
             generator=torch.Generator().manual_seed(clock.epoch * clock.steps + clock.step),
         )
         values: dict[str, float] = {}
         with torch.enable_grad():
             for name in self.names:
-                values |= PROBES[name](sight)
+                values |= PROBES[name](snapshot)
         return values
 
     def _criterion(self, index: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
-        """Return the loss as a function of labels; what it remembers stays as it is."""
+        """Return the loss as a function of logits and labels that leaves its state alone."""
 
         def loss(logits: Tensor, target: Tensor) -> Tensor:
             value: Tensor = copy.deepcopy(self.method.task.criterion)(logits, target, index)
@@ -222,29 +248,12 @@ class Probes:
         return loss
 
 
-@contextmanager
-def watching(
-    probes: Probes | None, clock: Clock
-) -> Iterator[Callable[[Batch], Mapping[str, float]]]:
-    """Catch the head's first training pass inside the block; yields what tells of it."""
-    if probes is None or not probes.due(clock):
-        yield lambda _: {}
-        return
-    captured: list[tuple[Tensor, Tensor]] = []
-
-    def catch(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
-        if not captured and output.requires_grad:
-            captured.append((inputs[0], output))
-
-    handle = probes.head.register_forward_hook(catch)
-    try:
-        yield lambda batch: probes.look(captured[0] if captured else None, batch, clock)
-    finally:
-        handle.remove()
-
-
 def build_probes(config: Config, method: Method, noise: NoisyLabels) -> Probes | None:
-    """Make the probes that a config asks for, or None; say so where they cannot be had."""
+    """Build the probes that a config names, or None.
+
+    Raises:
+        UserError: If the method, the labels, the model or the head do not allow one of them.
+    """
     names = [name for name in dict.fromkeys(config.log.record) if name in PROBES]
     if not names:
         return None

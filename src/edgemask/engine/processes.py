@@ -1,18 +1,23 @@
-"""One process or many: a thin layer over Accelerate that knows its traps."""
+"""One process or several: a thin layer over Accelerate that works around its traps."""
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from edgemask.errors import MissingExtraError, UserError, unknown_name
 
-__all__ = ["Processes"]
+__all__ = ["Processes", "choose_device", "on_first_process"]
+
+T = TypeVar("T")
 
 
 def _accelerate() -> Any:
@@ -30,6 +35,57 @@ def has_accelerator() -> bool:
     return torch.cuda.is_available() or torch.backends.mps.is_available()
 
 
+def choose_device(name: str) -> torch.device:
+    """Return the device behind ``auto`` (the fastest there is), ``cpu``, ``cuda`` or ``cuda:N``."""
+    if name == "cpu" or (name == "auto" and not has_accelerator()):
+        return torch.device("cpu")
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "mps")
+    if not re.fullmatch(r"cuda(:\d+)?", name):
+        raise UserError(f"device must be auto, cpu, cuda or cuda:N, got {name!r}")
+    if not torch.cuda.is_available():
+        raise UserError(f"device {name}: torch finds no CUDA device; see: edgemask doctor")
+    return torch.device(name)
+
+
+def on_first_process(function: Callable[[], T], device: str = "auto") -> T:
+    """Call a function on the first process and return its result on all of them.
+
+    Raises:
+        UserError: On all processes, where the first one raised it.
+    """
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        return function()
+    accelerate = _accelerate()
+    state = accelerate.PartialState(cpu=choose_device(device).type == "cpu")
+    result: list[Any] = [None, None]
+    if state.process_index == 0:
+        try:
+            result[0] = function()
+        except UserError as error:
+            result[1] = str(error)
+    if state.num_processes > 1:
+        accelerate.utils.broadcast_object_list(result)
+    if result[1] is not None:
+        raise UserError(result[1])
+    value: T = result[0]
+    return value
+
+
+@contextlib.contextmanager
+def _preferred(device: torch.device) -> Iterator[None]:
+    """Tell Accelerate which one of several GPUs to take; it reads an environment variable."""
+    key = "ACCELERATE_TORCH_DEVICE"
+    if ":" not in str(device) or key in os.environ:
+        yield
+        return
+    os.environ[key] = str(device)
+    try:
+        yield
+    finally:
+        del os.environ[key]
+
+
 class Processes:
     """The processes of a run, started by ``torchrun`` or alone.
 
@@ -37,11 +93,18 @@ class Processes:
         precision: ``fp32``, ``bf16`` or ``fp16``.
         trackers: Names of Accelerate trackers.
         folder: The run's folder; trackers that write files do so below ``events/``.
+        device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
     """
 
     def __init__(
-        self, *, precision: str = "fp32", trackers: list[str] | None = None, folder: Path | None
+        self,
+        *,
+        precision: str = "fp32",
+        trackers: list[str] | None = None,
+        folder: Path | None,
+        device: str = "auto",
     ):
+        chosen = choose_device(device)
         accelerate = _accelerate()
         known = {str(kind.value) for kind in accelerate.utils.LoggerType} - {"all"}
         available = {str(kind) for kind in accelerate.tracking.get_available_trackers()}
@@ -53,24 +116,26 @@ class Processes:
                     f"log.trackers: the package behind {name!r} is not installed; install it, or "
                     "leave the tracker out"
                 )
-        # Accelerate remembers the precision of the last run in this process and refuses another.
-        accelerate.state.AcceleratorState._reset_state()
+        world = int(os.environ.get("WORLD_SIZE", "1"))
+        # Accelerate remembers precision and device of the last run in this process and refuses
+        # others; the state of a process group stays.
+        accelerate.state.AcceleratorState._reset_state(reset_partial_state=world == 1)
         handlers = [
             accelerate.DistributedDataParallelKwargs(
                 find_unused_parameters=True, broadcast_buffers=False
             )
         ]
-        self.accelerator: Any = accelerate.Accelerator(
-            # Without cpu=True a run on the CPU silently is not distributed.
-            cpu=not has_accelerator(),
-            mixed_precision="no" if precision == "fp32" else precision,
-            log_with=trackers or None,
-            project_dir=str(folder / "events") if folder is not None else None,
-            kwargs_handlers=handlers,
-        )
+        with _preferred(chosen):
+            self.accelerator: Any = accelerate.Accelerator(
+                # Without cpu=True a run on the CPU silently is not distributed.
+                cpu=chosen.type == "cpu",
+                mixed_precision="no" if precision == "fp32" else precision,
+                log_with=trackers or None,
+                project_dir=str(folder / "events") if folder is not None else None,
+                kwargs_handlers=handlers,
+            )
         self.count: int = self.accelerator.num_processes
         self.rank: int = self.accelerator.process_index
-        world = int(os.environ.get("WORLD_SIZE", "1"))
         if world > 1 and self.count == 1:
             raise UserError(
                 f"WORLD_SIZE is {world} but Accelerate sees a single process: each would train a "
@@ -80,7 +145,7 @@ class Processes:
 
     @property
     def device(self) -> torch.device:
-        """Where this process computes."""
+        """The device of this process."""
         device: torch.device = self.accelerator.device
         return device
 
@@ -128,19 +193,20 @@ class Processes:
         collected: list[Any] = gather_object([value])
         return collected
 
-    def any(self, flag: bool) -> bool:
-        """Whether the flag is raised in any process."""
+    def any(self, *flags: bool) -> tuple[bool, ...]:
+        """Whether each flag is set in any process; one reduction for all of them."""
         if self.count == 1:
-            return flag
-        return bool(self.total(torch.tensor(int(flag))) > 0)
+            return flags
+        totals = self.total(torch.tensor([int(flag) for flag in flags]))
+        return tuple(count > 0 for count in totals.tolist())
 
     def wait(self) -> None:
-        """Let all processes come to this point."""
+        """Wait until all processes have come to this point."""
         if self.count > 1:
             self.accelerator.wait_for_everyone()
 
     def same_buffers(self, nets: dict[str, nn.Module]) -> None:
-        """Give every process the buffers of the first one (running statistics of batch norm)."""
+        """Copy the first process's buffers (running statistics of batch norm) to all others."""
         if self.count > 1:
             for net in nets.values():
                 for buffer in net.buffers():
@@ -152,8 +218,8 @@ class Processes:
         The caller has dropped its references to wrapped models before.
 
         Args:
-            together: Whether all processes come here; False after an error in one of them, whose
-                fellows would be waited for in vain.
+            together: Whether all processes call this; False after an error in one of them, when
+                the others may never come.
         """
         if self.count > 1 and together:
             self.wait()

@@ -1,4 +1,4 @@
-"""What a run keeps of its training samples and of its head as the epochs go by."""
+"""What a run records of its training samples and of its head over the epochs."""
 
 from __future__ import annotations
 
@@ -16,24 +16,21 @@ from edgemask.diagnostics import (
     score_snapshot,
     trust_from_losses,
 )
-from edgemask.diagnostics.retention import BINS
-from edgemask.engine.files import write_arrays
-from edgemask.engine.job import Job
-from edgemask.engine.rundir import RunDir
-from edgemask.engine.tester import Outcome
+from edgemask.diagnostics.edges import BINS
+from edgemask.engine.evaluation import Evaluation
 from edgemask.noise import NoisyLabels
 
-__all__ = ["Recorder", "looks_every"]
+__all__ = ["Recorder", "record_interval"]
 
 _MAX_SNAPSHOTS = 50
 _FEW_SAMPLES = 5000
 
 
-def looks_every(record_every: int | None, samples: int) -> int:
-    """Return the epochs between two looks at all training samples; 0: at the end only.
+def record_interval(record_every: int | None, samples: int) -> int:
+    """Return the epochs between two evaluation passes over the training set.
 
-    A look takes about a third of an epoch: left to us, it is every fourth epoch, unless the
-    samples are so few that nobody waits for them.
+    A pass costs about a third of an epoch: unless ``record_every`` says otherwise there is one in
+    every fourth epoch, and in every epoch if the samples are few. 0 means at the end only.
     """
     if record_every is not None:
         return record_every
@@ -41,7 +38,7 @@ def looks_every(record_every: int | None, samples: int) -> int:
 
 
 class Recorder:
-    """Gathers per-sample losses and scores of the head; part of the checkpoint.
+    """Collects per-sample losses and snapshots of the head's scores; part of the checkpoint.
 
     Args:
         noise: The labels of the training samples.
@@ -49,32 +46,35 @@ class Recorder:
     """
 
     def __init__(self, noise: NoisyLabels, epochs: int):
-        self.noise = noise
-        self.loss_sum = torch.zeros(len(noise), dtype=torch.float64)
-        self.loss_count = 0
-        self.every = max(1, math.ceil(epochs / _MAX_SNAPSHOTS))
-        self.epochs = epochs
-        self.snapshots: list[dict[str, Any]] = []
+        self._noise = noise
+        self._epochs = epochs
+        self._every = max(1, math.ceil(epochs / _MAX_SNAPSHOTS))
+        self._loss_sum = torch.zeros(len(noise), dtype=torch.float64)
+        self._loss_count = 0
+        self._snapshots: list[dict[str, Any]] = []
 
-    def look(self, outcome: Outcome) -> dict[str, float | None]:
-        """Take in the model's answers on the training samples; return what they show."""
-        self.loss_sum += torch.from_numpy(outcome.loss.astype(np.float64))
-        self.loss_count += 1
-        clean = self.noise.clean
+    def record_samples(self, evaluation: Evaluation) -> dict[str, float | None]:
+        """Add an evaluation of the training set.
+
+        Returns:
+            Confidence and memorisation by right and wrong label, where true labels are known.
+        """
+        self._loss_sum += torch.from_numpy(evaluation.loss.astype(np.float64))
+        self._loss_count += 1
+        given, clean = self._noise.noisy, self._noise.clean
         if clean is None:
             return {}
-        given = self.noise.noisy
-        return confidence_split(outcome.confidence, given, clean) | memorisation(
-            outcome.predicted, given, clean
+        return confidence_split(evaluation.confidence, given, clean) | memorisation(
+            evaluation.predicted, given, clean
         )
 
-    def head(self, net: nn.Module, epoch: int, retention: float | None) -> None:
-        """Keep the scores of the head, at some fifty evenly spaced epochs."""
-        if epoch % self.every and epoch != self.epochs - 1:
+    def record_head(self, net: nn.Module, epoch: int, retention: float | None) -> None:
+        """Add the scores of the head, at about fifty evenly spaced epochs."""
+        if epoch % self._every and epoch != self._epochs - 1:
             return
         snapshot = score_snapshot(net)
         if snapshot is not None:
-            self.snapshots.append(
+            self._snapshots.append(
                 {
                     "epoch": epoch,
                     "retention": retention if retention is not None else math.nan,
@@ -84,54 +84,46 @@ class Recorder:
                 }
             )
 
-    def mean_loss(self) -> Tensor:
-        """Return each sample's loss averaged over the looks taken."""
-        return self.loss_sum / max(self.loss_count, 1)
+    @property
+    def mean_loss(self) -> NDArray[np.float64]:
+        """Each sample's loss, averaged over the evaluations so far."""
+        mean: NDArray[np.float64] = (self._loss_sum / max(self._loss_count, 1)).numpy()
+        return mean
 
-    def trust(self, own: Tensor | None) -> Tensor:
-        """Return the trust in each given label: the method's own, or from the losses."""
+    def trust(self, own: Tensor | None) -> NDArray[Any]:
+        """Return the probability that each given label is right.
+
+        Args:
+            own: The method's own estimate; None estimates it from the mean losses.
+        """
         if own is not None:
-            return own.detach().float().cpu()
-        return torch.from_numpy(trust_from_losses(self.mean_loss().numpy()))
+            return own.detach().float().cpu().numpy()
+        return trust_from_losses(self.mean_loss)
 
-    def write(self, folder: RunDir, job: Job, outcome: Outcome, trust: Tensor) -> None:
-        """Write ``samples.npz`` and, for a head with scores, ``head.npz``."""
-        samples: dict[str, NDArray[Any]] = {
-            "index": job.positions,
-            "given": self.noise.noisy,
-            "predicted": outcome.predicted,
-            "confidence": outcome.confidence.astype(np.float32),
-            "trust": trust.numpy().astype(np.float32),
-            "mean_loss": self.mean_loss().numpy().astype(np.float32),
+    def head_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return what ``head.npz`` holds; nothing for a head without scores."""
+        snapshots = self._snapshots
+        if not snapshots:
+            return {}
+        return {
+            "epochs": np.array([s["epoch"] for s in snapshots]),
+            "retention": np.array([s["retention"] for s in snapshots], np.float32),
+            "scores": torch.stack([s["scores"] for s in snapshots]).numpy(),
+            "columns": snapshots[0]["columns"].numpy(),
+            "histogram": torch.stack([s["histogram"] for s in snapshots]).numpy(),
+            "edges": np.linspace(0.0, 1.0, BINS + 1),
         }
-        if job.train.names is not None:
-            samples["name"] = np.array(job.train.names, dtype=np.str_)
-        if self.noise.clean is not None:
-            samples["clean"] = self.noise.clean
-        write_arrays(folder / "samples.npz", samples)
-        if self.snapshots:
-            write_arrays(
-                folder / "head.npz",
-                {
-                    "epochs": np.array([s["epoch"] for s in self.snapshots]),
-                    "retention": np.array([s["retention"] for s in self.snapshots], np.float32),
-                    "scores": torch.stack([s["scores"] for s in self.snapshots]).numpy(),
-                    "columns": self.snapshots[0]["columns"].numpy(),
-                    "histogram": torch.stack([s["histogram"] for s in self.snapshots]).numpy(),
-                    "edges": np.linspace(0.0, 1.0, BINS + 1),
-                },
-            )
 
     def state_dict(self) -> dict[str, Any]:
-        """Return everything gathered."""
+        """Return everything recorded."""
         return {
-            "loss_sum": self.loss_sum,
-            "loss_count": self.loss_count,
-            "snapshots": list(self.snapshots),
+            "loss_sum": self._loss_sum,
+            "loss_count": self._loss_count,
+            "snapshots": list(self._snapshots),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take back what :meth:`state_dict` gave."""
-        self.loss_sum = state["loss_sum"]
-        self.loss_count = state["loss_count"]
-        self.snapshots = list(state["snapshots"])
+        """Restore what :meth:`state_dict` returned."""
+        self._loss_sum = state["loss_sum"]
+        self._loss_count = state["loss_count"]
+        self._snapshots = list(state["snapshots"])

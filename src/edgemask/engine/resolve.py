@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping
-from typing import Any
+import inspect
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
-from edgemask.engine.config import Config, LossConfig, Options
+import torch
+
+from edgemask._options import check_options
+from edgemask._registry import Registry
+from edgemask.engine.config import Config, LossConfig, ModelConfig, Options, ScheduleConfig, build
 from edgemask.engine.probes import check_record
 from edgemask.engine.schedules import SCHEDULES, build_schedule
-from edgemask.engine.schema import build, check_options
 from edgemask.engine.selection import check_selection
 from edgemask.errors import UserError
 
-__all__ = ["is_object", "resolve"]
+if TYPE_CHECKING:
+    from edgemask.engine.run_data import Objects
+
+__all__ = ["is_object", "object_name", "resolve"]
 
 # What the engine passes to a factory by itself.
-_HEAD_GIVEN = ("in_features", "out_features", "bias", "device", "dtype", "seed")
-_LOSS_GIVEN = ("num_classes", "num_samples", "reduction")
+_OF_DATA = ("root", "path")
+_OF_HEAD = ("in_features", "out_features", "bias", "device", "dtype", "seed")
+_OF_LOSS = ("num_classes", "num_samples", "reduction", "weight", "ignore_index")
+_OF_MODEL = ("num_classes", "name", "input_shape", "width", "pretrained")
 
 
-def resolve(*layers: Mapping[str, Any]) -> Config:
+def resolve(*layers: Mapping[str, Any], objects: Objects | None = None) -> Config:
     """Join settings, check them, and fill in every option, so that no default stays hidden.
 
     Args:
-        layers: Nested settings; the later ones go before.
+        layers: Nested settings; later ones override earlier ones.
+        objects: The objects behind the names ``object:...``.
 
     Raises:
         UserError: Names the full path of a wrong key or value, what is allowed and what is near.
@@ -33,40 +42,117 @@ def resolve(*layers: Mapping[str, Any]) -> Config:
         >>> resolve({"head": {"name": "sem"}}).head.options["rho"]
         0.5
     """
-    config = _with_own_loss(build(*layers))
-    _check_names(config)
+    from edgemask.data import DATASETS
+    from edgemask.heads import HEADS
+    from edgemask.losses import LOSSES
+    from edgemask.methods import METHODS
+
+    config = build(*layers)
     check_record(config.log)
     check_selection(config)
-    return dataclasses.replace(
-        config,
-        data=dataclasses.replace(config.data, options=_data_options(config)),
-        head=dataclasses.replace(config.head, options=_head_options(config)),
-        loss=dataclasses.replace(config.loss, preset=None, options=_loss_options(config)),
-        method=dataclasses.replace(config.method, options=_method_options(config)),
-        optim=_optim(config),
+    method, new_method = _part(
+        METHODS, config.method.name, config.method.options, "method", objects and objects.method
+    )
+    config = config.model_copy(update={"method": config.method.model_copy(update=new_method)})
+    config = _with_loss_of_method(config, getattr(method, "loss", None))
+    _, head = _part(
+        HEADS, config.head.name, config.head.options, "head", objects and objects.head, _OF_HEAD
+    )
+    loss_options, l1 = _published(config, objects)
+    _, loss = _part(
+        LOSSES, config.loss.name, loss_options, "loss", objects and objects.criterion, _OF_LOSS
+    )
+    data: dict[str, Any] = {}
+    if not is_object(config.data.spec):
+        kind = config.data.spec.partition(":")[0]
+        reader = _named(DATASETS, kind, "data.spec")
+        data = {
+            "options": check_options(reader, config.data.options, "data.options", provided=_OF_DATA)
+        }
+    optim = {"schedule": _schedule(config.optim.schedule, config.train.epochs)}
+    return config.model_copy(
+        update={
+            "data": config.data.model_copy(update=data),
+            "model": config.model.model_copy(update=_model(config)),
+            "head": config.head.model_copy(update=head),
+            "loss": config.loss.model_copy(update={"preset": None, **loss}),
+            "optim": config.optim.model_copy(
+                update={"l1": l1 if config.optim.l1 is None else config.optim.l1, **optim}
+            ),
+        }
     )
 
 
-def is_object(name: str) -> bool:
-    """Whether a name stands for something that was handed in as an object."""
-    return name.startswith("object:")
+def is_object(name: str | None) -> bool:
+    """Whether a name stands for something that was given as an object."""
+    return name is not None and name.startswith("object:")
 
 
-def _data_options(config: Config) -> Options:
-    from edgemask.data import DATASETS
-
-    if is_object(config.data.spec):
-        return config.data.options
-    factory = _named(DATASETS, config.data.spec.partition(":")[0], "data.spec")
-    given = ("root", "path")
-    return check_options(factory, config.data.options, "data.options", given=given)
+def object_name(thing: Any) -> str:
+    """Return the name that stands for an object in a config: ``object:<class or function>``."""
+    return f"object:{getattr(thing, '__name__', type(thing).__name__)}"
 
 
-def _check_names(config: Config) -> None:
-    from edgemask.models import ADAPTERS, MODELS
+def _part(
+    registry: Registry[Any],
+    name: str,
+    options: Options,
+    section: str,
+    given: Any,
+    provided: tuple[str, ...] = (),
+) -> tuple[Any, dict[str, Any]]:
+    """Find what a section names; return it, and the name and all options to store."""
+    if not is_object(name):
+        factory = _named(registry, name, f"{section}.name")
+        name = registry.stored_name(name)
+    elif inspect.isclass(given) or inspect.isfunction(given):
+        factory = given
+    else:
+        return given, {"options": _object_options(given, options, section)}
+    checked = check_options(factory, options, f"{section}.options", provided=provided)
+    if not is_object(name):
+        _try(factory, checked, section)
+    return factory, {"name": name, "options": checked}
 
-    if not is_object(config.model.name) and config.model.name.partition(":")[0] not in ADAPTERS:
-        _named(MODELS, config.model.name, "model.name")
+
+_SMALL = {
+    "head": {"in_features": 2, "out_features": 2},
+    "loss": {"num_classes": 2, "num_samples": 2},
+    "method": {},
+}
+
+
+def _try(factory: Callable[..., Any], options: Options, section: str) -> None:
+    """Make a small one, whose own checks refuse what does not go together now, not in an hour."""
+    known = inspect.signature(factory).parameters
+    values: dict[str, Any] = {k: v for k, v in _SMALL[section].items() if k in known}
+    for key, value in options.items():
+        values[key] = tuple(value) if isinstance(value, list) else value
+    with torch.random.fork_rng(devices=[]):
+        try:
+            factory(**values)
+        except ValueError as error:
+            raise UserError(f"wrong config: {section}.options: {error}") from error
+
+
+def _object_options(given: Any, options: Options, section: str) -> Options:
+    """Return the plain attributes of an object, to be stored beside its name."""
+    if given is None:  # a stored config, read without its objects
+        return options
+    own: Options = {
+        key: value
+        for key, value in vars(given).items()
+        if isinstance(value, bool | int | float | str)
+        and not key.startswith("_")
+        and key != "training"
+    }
+    for key, value in options.items():
+        if key not in own or own[key] != value:
+            raise UserError(
+                f"wrong config: {section}.options.{key}: the {section} is an object that was made "
+                "with its own options"
+            )
+    return own
 
 
 def _named(registry: Mapping[str, Any], name: str, path: str) -> Any:
@@ -76,57 +162,76 @@ def _named(registry: Mapping[str, Any], name: str, path: str) -> Any:
         raise UserError(f"wrong config: {path}: {error}") from None
 
 
-def _with_own_loss(config: Config) -> Config:
-    """Put in the loss that a method stands on, where the config names none of its own."""
-    from edgemask.methods import METHODS
+def _model(config: Config) -> dict[str, Any]:
+    from edgemask.models import ADAPTERS, MODELS
 
-    if is_object(config.method.name):
-        return config
-    own = _named(METHODS, config.method.name, "method.name").loss
+    name = config.model.name
+    if is_object(name):
+        defaults = ModelConfig(name=name)
+        for key, value in config.model:
+            if value != getattr(defaults, key):
+                raise UserError(
+                    f"wrong config: model.{key}={value!r}: the model is an object that was made "
+                    "with its own options"
+                )
+    if name is None or is_object(name):
+        return {}
+    prefix = name.partition(":")[0]
+    factory: Callable[..., Any]
+    if prefix in ADAPTERS:
+        factory = ADAPTERS[prefix]
+        if config.model.width != 1.0:
+            raise UserError(
+                f"wrong config: model.width={config.model.width}: {name} has a fixed width"
+            )
+    else:
+        factory = _named(MODELS, name, "model.name")
+        name = MODELS.stored_name(name)
+        if config.model.pretrained is True:
+            raise UserError(
+                f"wrong config: model.pretrained: there are no published weights for {name!r}; "
+                "give a file of weights, or take a timm:NAME model"
+            )
+    variadic = any(p.kind is p.VAR_KEYWORD for p in inspect.signature(factory).parameters.values())
+    if variadic:  # another library checks its options
+        return {"name": name}
+    options = check_options(factory, config.model.options, "model.options", provided=_OF_MODEL)
+    return {"name": name, "options": options}
+
+
+def _with_loss_of_method(config: Config, own: str | None) -> Config:
+    """Put in the loss that a method needs, where the config names none."""
     if own is None or config.loss.name == own:
         return config
     if config.loss.name != LossConfig().name:
         raise UserError(
-            f"wrong config: loss.name: the method {config.method.name!r} stands on the loss "
-            f"{own!r}, got {config.loss.name!r}; leave loss.name out, or take another method"
+            f"wrong config: loss.name: the method {config.method.name!r} needs the loss {own!r}, "
+            f"got {config.loss.name!r}; leave loss.name out, or take another method"
         )
-    return dataclasses.replace(config, loss=dataclasses.replace(config.loss, name=own))
+    return config.model_copy(update={"loss": config.loss.model_copy(update={"name": own})})
 
 
-def _head_options(config: Config) -> Options:
-    from edgemask.heads import HEADS
-
-    factory = _named(HEADS, config.head.name, "head.name")
-    return check_options(factory, config.head.options, "head.options", given=_HEAD_GIVEN)
-
-
-def _loss_options(config: Config) -> Options:
+def _published(config: Config, objects: Objects | None) -> tuple[Options, float]:
+    """Return the options of the loss with the published ones filled in, and its L1 weight."""
     from edgemask.losses import LOSSES, preset_settings
 
-    if is_object(config.loss.name):
-        return config.loss.options
-    factory = _named(LOSSES, config.loss.name, "loss.name")
-    options = config.loss.options
-    if config.loss.preset is not None:
-        dataset = config.data.spec if config.loss.preset == "auto" else config.loss.preset
-        published = preset_settings(config.loss.name, dataset)
-        options = {**published.params, **options}
-    return check_options(factory, options, "loss.options", given=_LOSS_GIVEN)
+    loss = config.loss
+    if is_object(loss.name):
+        return loss.options, float(getattr(objects and objects.criterion, "l1", None) or 0.0)
+    if loss.preset is None:
+        return loss.options, 0.0
+    _named(LOSSES, loss.name, "loss.name")
+    published = preset_settings(
+        loss.name, config.data.spec if loss.preset == "auto" else loss.preset
+    )
+    return {**published.params, **loss.options}, published.l1
 
 
-def _method_options(config: Config) -> Options:
-    from edgemask.methods import METHODS
-
-    if is_object(config.method.name):
-        return config.method.options
-    factory = _named(METHODS, config.method.name, "method.name")
-    return check_options(factory, config.method.options, "method.options")
-
-
-def _optim(config: Config) -> Any:
-    schedule = config.optim.schedule
+def _schedule(schedule: ScheduleConfig, epochs: int) -> ScheduleConfig:
     factory = _named(SCHEDULES, schedule.name, "optim.schedule.name")
-    options = check_options(factory, schedule.options, "optim.schedule.options", given=("epochs",))
-    schedule = dataclasses.replace(schedule, options=options)
-    build_schedule(schedule, config.train.epochs)  # its own checks speak now, not after an hour
-    return dataclasses.replace(config.optim, schedule=schedule)
+    options = check_options(
+        factory, schedule.options, "optim.schedule.options", provided=("epochs",)
+    )
+    schedule = schedule.model_copy(update={"options": options})
+    build_schedule(schedule, epochs)  # what it refuses is refused now, not after an hour
+    return schedule

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,26 +13,40 @@ from torch import nn
 
 from edgemask.engine.config import Config
 from edgemask.engine.deploy import load_model
-from edgemask.engine.files import read_json
 from edgemask.engine.rundir import RunDir
 from edgemask.errors import UserError
 from edgemask.noise import NoisyLabels
+from edgemask.runs import read_samples, read_summary
 
 __all__ = ["Run", "load_run"]
 
+_T = TypeVar("_T")
+
 
 class Run:
-    """A run and its results, read from its folder when they are asked for.
+    """A run and its results, read from its folder on first use.
 
     Args:
         path: The run's folder.
         model: The trained network, if it is at hand; otherwise it is built from the folder.
+        config: The resolved config of a run that was only planned.
+        plan: What a planned run would do.
     """
 
-    def __init__(self, path: str | Path, *, model: nn.Module | None = None):
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        model: nn.Module | None = None,
+        config: Config | None = None,
+        plan: dict[str, Any] | None = None,
+    ):
         self.folder = RunDir(path)
-        if not self.folder.started:
+        if plan is None and not self.folder.started:
             raise UserError(f"{path} holds no run: there is no config.yaml in it")
+        self.plan = plan
+        """What the run would do, where it was only planned (``fit(..., dry_run=True)``)."""
+        self._config = config
         self._model = model
 
     def __repr__(self) -> str:
@@ -45,7 +61,7 @@ class Run:
     @property
     def config(self) -> Config:
         """The resolved config."""
-        return self.folder.config()
+        return self._config or self.folder.config()
 
     @property
     def finished(self) -> bool:
@@ -61,8 +77,7 @@ class Run:
     def summary(self) -> dict[str, Any]:
         """The final numbers, as in ``summary.json``."""
         self._need_finished()
-        summary: dict[str, Any] = read_json(self.folder / "summary.json")
-        return summary
+        return self._read(read_summary)
 
     @property
     def noise(self) -> NoisyLabels:
@@ -73,8 +88,7 @@ class Run:
     def samples(self) -> dict[str, NDArray[Any]]:
         """What is known of each training sample, as in ``samples.npz``."""
         self._need_finished()
-        with np.load(self.folder / "samples.npz", allow_pickle=False) as arrays:
-            return dict(arrays)
+        return self._read(read_samples)
 
     @property
     def trust(self) -> NDArray[np.float32]:
@@ -90,8 +104,19 @@ class Run:
         return self._model.eval()
 
     def _need_finished(self) -> None:
-        if not self.finished:
-            raise UserError(f"{self.path} is not finished; go on with: edgemask resume {self.path}")
+        there = (self.path / "summary.json").is_file()
+        if not there or self._read(read_summary).get("status") != "finished":
+            raise UserError(
+                f"{self.path} is not finished; continue it with: edgemask resume "
+                f"{shlex.quote(str(self.path))}"
+            )
+
+    def _read(self, read: Callable[[Path], _T]) -> _T:
+        """Read one file of the folder; an error names the folder."""
+        try:
+            return read(self.path)
+        except UserError as error:
+            raise UserError(f"{self.path}: {error}") from error
 
 
 def load_run(path: str | Path) -> Run:

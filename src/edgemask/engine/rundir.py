@@ -10,13 +10,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from edgemask.engine.config import Config
-from edgemask.engine.files import leftovers, read_json, write_text
-from edgemask.engine.identity import config_hash
-from edgemask.engine.schema import build, dump_yaml, load_yaml
+from edgemask._files import write_text
+from edgemask.engine.config import Config, build
+from edgemask.engine.config_file import dump_yaml
+from edgemask.engine.identity import UNKNOWN, config_hash
 from edgemask.errors import UserError
+from edgemask.runs import SCHEMA, is_finished, read_config, read_history
 
-__all__ = ["RunDir", "default_name"]
+__all__ = ["RunBusyError", "RunDir", "default_name"]
 
 _FILES = (
     "config.yaml",
@@ -29,6 +30,10 @@ _FILES = (
     "thumbnails.npz",
 )
 _FOLDERS = ("checkpoints", "events")
+
+
+class RunBusyError(UserError):
+    """Another process holds the folder of the run."""
 
 
 class RunDir:
@@ -55,8 +60,7 @@ class RunDir:
     @property
     def finished(self) -> bool:
         """Whether the run has come to its end."""
-        summary = self.path / "summary.json"
-        return summary.is_file() and read_json(summary).get("status") == "finished"
+        return is_finished(self.path)
 
     @property
     def started(self) -> bool:
@@ -67,7 +71,19 @@ class RunDir:
         """Read the config that the run was started with."""
         if not self.started:
             raise UserError(f"{self.path} holds no run: there is no config.yaml in it")
-        return build(load_yaml(self.path / "config.yaml"))
+        try:
+            _, values = read_config(self.path)
+        except UserError as error:
+            raise UserError(f"{self.path}: {error}") from error
+        return build(values)
+
+    def check_schema(self) -> None:
+        """Refuse to continue a run of an earlier schema version, which can only be read."""
+        if self.started and (schema := read_config(self.path)[0]) < SCHEMA:
+            raise UserError(
+                f"{self.path} was written by an older version of EdgeMask (schema {schema}): "
+                "report, eval and predict read it, but it cannot be resumed"
+            )
 
     def write_config(self, config: Config) -> None:
         """Store the resolved config."""
@@ -76,26 +92,35 @@ class RunDir:
     def check_same(self, config: Config) -> None:
         """Refuse a folder that holds another run, or files that are none."""
         if self.started:
-            there = config_hash(self.config())
-            if there != config_hash(config):
-                raise UserError(
-                    f"{self.path} holds another run (config hash {there}, this one has "
-                    f"{config_hash(config)}); give another folder, or start over with fresh"
-                )
+            self._check_same_run(config)
         elif self.path.exists() and not self.path.is_dir():
             raise UserError(f"{self.path} is a file; a run needs a folder")
         elif self.path.is_dir() and any(_foreign(entry) for entry in self.path.iterdir()):
             raise UserError(f"{self.path} is not empty and holds no run; give another folder")
 
-    def prepare(self) -> None:
-        """Make the folder and see that it can be written."""
-        try:
-            self.checkpoints.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UserError(f"cannot make the run folder {self.path}: {error.strerror}") from error
-        for folder in (self.path, self.checkpoints):
-            for path in leftovers(folder):
-                path.unlink(missing_ok=True)
+    def _check_same_run(self, config: Config) -> None:
+        self.check_schema()
+        there = self.config()
+        if config_hash(there) == config_hash(config):
+            return
+        way_out = "give another folder, or start over with fresh=True (--fresh)"
+        for kind, found in config.contents.items():
+            if found.startswith(UNKNOWN):
+                raise UserError(
+                    f"{self.path} holds a run, and whether its {kind} was the same as this one "
+                    f"cannot be known; {way_out}"
+                )
+        same = there.model_copy(update={"contents": config.contents})
+        if config_hash(same) == config_hash(config):
+            kinds = [k for k, v in config.contents.items() if there.contents.get(k) != v]
+            raise UserError(
+                f"{self.path} holds another run: the contents differ ({', '.join(kinds)}); "
+                f"{way_out}"
+            )
+        raise UserError(
+            f"{self.path} holds another run (config hash {config_hash(there)}, this one has "
+            f"{config_hash(config)}); {way_out}"
+        )
 
     def clear(self) -> None:
         """Remove what a run writes, and nothing else; the config last, since it claims the rest."""
@@ -106,11 +131,7 @@ class RunDir:
 
     def history(self) -> list[dict[str, Any]]:
         """Read the metrics of the finished epochs."""
-        path = self.path / "metrics.jsonl"
-        if not path.is_file():
-            return []
-        lines = path.read_text(encoding="utf-8").splitlines()
-        return [json.loads(line) for line in lines if line.strip()]
+        return read_history(self.path)
 
     def write_history(self, history: Iterable[Mapping[str, Any]]) -> None:
         """Write the metrics of all finished epochs."""
@@ -119,30 +140,42 @@ class RunDir:
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
-        """Hold the run against other processes; the lock dies with its process."""
+        """Make the folder and hold it against other processes; the lock dies with its process.
+
+        Nothing in the folder is changed before the lock is held. Then the temporary files of
+        writers that were killed are removed.
+        """
         try:
-            import fcntl
-        except ImportError:  # a system without advisory locks
-            yield
-            return
-        path = self.path / ".lock"
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(f"cannot make the run folder {self.path}: {error.strerror}") from error
         try:
-            handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+            handle = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
             raise UserError(
                 f"cannot write in the run folder {self.path}: {error.strerror}"
             ) from error
         try:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise UserError(
-                    f"another process is working on {self.path}; wait for it, or give another "
-                    "folder"
-                ) from None
+            _lock_file(handle, self.path)
+            for folder in (self.path, self.checkpoints):
+                for leftover in folder.glob(".*.tmp"):
+                    leftover.unlink(missing_ok=True)
             yield
         finally:
             os.close(handle)
+
+
+def _lock_file(handle: int, folder: Path) -> None:
+    try:
+        import fcntl
+    except ImportError:  # a system without advisory locks
+        return
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise RunBusyError(
+            f"another process is working on {folder}; wait for it, or give another folder"
+        ) from None
 
 
 def _foreign(entry: Path) -> bool:

@@ -1,8 +1,8 @@
-"""How the learning rate moves: pure functions of the epoch, so that nothing needs to be stored.
+"""Learning-rate schedules: pure functions of the epoch, so that there is no state to store.
 
-A schedule maps the time in epochs to a factor on the learning rate (and may give Adam another
-first-moment decay). The loop asks once an epoch, as the published code does; only the linear
-warm-up moves step by step.
+A schedule maps the epoch to a factor on the learning rate (and may change the first-moment decay
+of Adam). The factor changes once per epoch, as in the published code; only the linear warm-up
+changes it at every step.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from edgemask._options import check_options
 from edgemask._registry import Registry
 from edgemask.engine.config import ScheduleConfig
-from edgemask.engine.schema import check_options
 from edgemask.errors import UserError
 
 __all__ = ["SCHEDULES", "Schedule", "build_schedule"]
@@ -22,7 +22,7 @@ __all__ = ["SCHEDULES", "Schedule", "build_schedule"]
 
 @dataclass(frozen=True)
 class Schedule:
-    """A factor on the learning rate by epoch, with warm-up in front."""
+    """A factor on the learning rate by epoch, after a linear warm-up."""
 
     factor: Callable[[float], float]
     """Epoch -> factor."""
@@ -41,7 +41,7 @@ class Schedule:
 
 
 def constant(*, epochs: int) -> Schedule:
-    """The learning rate stays as it is."""
+    """A constant learning rate."""
     del epochs
     return Schedule(lambda _epoch: 1.0)
 
@@ -136,13 +136,13 @@ SCHEDULES: Registry[Callable[..., Schedule]] = Registry(
 
 
 def build_schedule(config: ScheduleConfig, epochs: int) -> Schedule:
-    """Make the schedule that a config names.
+    """Build the schedule that a config names.
 
     Example:
         >>> build_schedule(ScheduleConfig(name="step", options={"size": 5}), 10).at(7, 7.0)
         0.1
     """
     factory = SCHEDULES[config.name]
-    options = check_options(factory, config.options, "optim.schedule.options", given=("epochs",))
+    options = check_options(factory, config.options, "optim.schedule.options", provided=("epochs",))
     made = factory(epochs=epochs, **options)
     return Schedule(made.factor, made.beta1, config.warmup)

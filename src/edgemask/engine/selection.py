@@ -1,4 +1,4 @@
-"""The choice of an epoch: whose weights are the model in the end."""
+"""Which epoch's weights become the final model."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from edgemask.engine.config import Config
 from edgemask.errors import UserError
 
 if TYPE_CHECKING:
-    from edgemask.engine.tester import Outcome
+    from edgemask.engine.evaluation import Evaluation
 
 __all__ = ["Selection", "check_selection"]
 
 
 class Selection:
-    """Keeps the weights of the epoch that did best on validation samples, for each network.
+    """Keeps the weights of the epoch with the best validation accuracy, for each network.
 
-    Several networks choose each by its own accuracy, as DivideMix and UNICON do on Clothing1M, and
-    together are the model; of equally good epochs the first one is kept. All processes see the same
-    answers and hold the same weights, so each of them keeps its own copy. Part of the checkpoint.
+    Of several networks each is chosen by its own accuracy, as DivideMix and UNICON do on
+    Clothing1M; together they are the model. Of equally good epochs the first one is kept. All
+    processes have the same predictions and weights, so each keeps a copy of its own. Part of the
+    checkpoint.
 
     Args:
         by: ``validation`` or ``clean_validation``; ``last`` keeps nothing.
@@ -37,13 +38,13 @@ class Selection:
 
     @property
     def active(self) -> bool:
-        """Whether there is a choice to make."""
+        """Whether an epoch is chosen at all."""
         return self.by != "last"
 
-    def look(self, outcome: Outcome, epoch: int) -> None:
-        """Take in the answers on the validation samples after an epoch."""
-        for name, predicted in outcome.by_network.items():
-            accuracy = float((predicted == outcome.labels).mean())
+    def update(self, evaluation: Evaluation, epoch: int) -> None:
+        """Keep the weights of each network whose validation accuracy is its best so far."""
+        for name, predicted in evaluation.by_network.items():
+            accuracy = float((predicted == evaluation.labels).mean())
             if accuracy > self.accuracies.get(name, -1.0):
                 self.epochs[name] = epoch
                 self.accuracies[name] = accuracy
@@ -52,24 +53,24 @@ class Selection:
                     key: value.detach().cpu().clone() for key, value in state.items()
                 }
 
-    def take(self) -> None:
-        """Put the kept weights into the networks."""
+    def load_best(self) -> None:
+        """Load the kept weights into the networks."""
         for name, weights in self.weights.items():
             self.nets[name].load_state_dict(weights)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return everything kept."""
+        """Return the kept weights with their epochs and accuracies."""
         return {"epochs": self.epochs, "accuracies": self.accuracies, "weights": self.weights}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take back what :meth:`state_dict` gave."""
+        """Restore what :meth:`state_dict` returned."""
         self.epochs = dict(state["epochs"])
         self.accuracies = dict(state["accuracies"])
         self.weights = {name: dict(weights) for name, weights in state["weights"].items()}
 
 
 def check_selection(config: Config) -> None:
-    """Refuse a choice that has nothing to choose by, as far as the config alone can tell.
+    """Refuse a selection without validation samples, as far as the config alone can tell.
 
     Raises:
         UserError: Names the setting that is missing.

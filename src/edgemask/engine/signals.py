@@ -1,7 +1,8 @@
-"""Being asked to stop: finish the step, save, say how to go on."""
+"""SIGTERM and Ctrl-C: the run finishes its step, saves its state and prints how to continue."""
 
 from __future__ import annotations
 
+import shlex
 import signal
 import threading
 from collections.abc import Iterator
@@ -23,14 +24,14 @@ class Interrupted(KeyboardInterrupt):
     def __init__(self, path: Path, number: int):
         super().__init__(
             f"stopped by {signal.Signals(number).name} and saved; "
-            f"go on with: edgemask resume {path}"
+            f"continue with: edgemask resume {shlex.quote(str(path))}"
         )
         self.path = path
         self.signal = number
 
 
 class Stop:
-    """Remembers that a signal came."""
+    """The signal that asked the run to stop, if any; true once one has come."""
 
     def __init__(self) -> None:
         self.number: int | None = None

@@ -1,10 +1,9 @@
-"""One optimiser step: passes, gradients, limits, and the move."""
+"""One optimiser step: forward passes, gradients, clipping, and the update."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -14,12 +13,12 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from edgemask.data import Batch
 from edgemask.engine.config import Config
 from edgemask.engine.optim import build_optimiser, l1_term, loss_optimiser, set_rate
-from edgemask.engine.probes import Probes, watching
+from edgemask.engine.probes import Probes
 from edgemask.engine.processes import Processes
 from edgemask.engine.schedules import build_schedule
 from edgemask.errors import UserError
 from edgemask.heads import one_step
-from edgemask.methods import Clock, Method, Phase, Step
+from edgemask.methods import Clock, Method, Phase, StepResult
 
 __all__ = ["LossError", "Stepper"]
 
@@ -29,10 +28,10 @@ class LossError(UserError):
 
 
 class _StepModule(nn.Module):
-    """All that learns, as one module whose forward is a whole step of the method.
+    """Everything that learns, as one module whose forward is a whole step of the method.
 
-    Distributed wrappers want one forward a backward; methods make many passes, call parts of
-    their networks and combine losses. Here the wrapper sees a single call.
+    Distributed wrappers expect one forward per backward; methods make several passes, call parts
+    of their networks and combine losses. Here the wrapper sees a single call.
     """
 
     def __init__(self, parts: Mapping[str, nn.Module]):
@@ -45,21 +44,24 @@ class _StepModule(nn.Module):
 
 
 class Stepper:
-    """Makes the optimiser steps of a run.
+    """Makes the optimiser steps of a run. A step does not wait for the device.
 
     Args:
         config: The resolved config.
         method: The method, set up.
         processes: The processes that share the work.
+        probes: Measurements on some of the steps, or None.
     """
 
-    def __init__(self, config: Config, method: Method, processes: Processes):
+    def __init__(
+        self, config: Config, method: Method, processes: Processes, probes: Probes | None = None
+    ):
         self.config = config
         self.method = method
         self.processes = processes
-        self.probes: Probes | None = None
-        self.rate = config.optim.lr
+        self.probes = probes
         self.schedule = build_schedule(config.optim.schedule, config.train.epochs)
+        self._rate = config.optim.lr
         criterion = method.task.criterion
         learners = {name: method.nets[name] for name in method.networks}
         parts = learners | ({"criterion": criterion} if method.uses_criterion else {})
@@ -74,8 +76,13 @@ class Stepper:
         extra = loss_optimiser(criterion) if method.uses_criterion else None
         self.loss_optimiser: Any = extra and processes.accelerator.prepare(extra)
 
+    @property
+    def rate(self) -> float:
+        """The learning rate of the last step."""
+        return self._rate
+
     def begin(self, phase: Phase) -> None:
-        """Put every network in the mode, and every parameter in the state, that a phase wants."""
+        """Set the mode of every network and which parameters learn, as a phase asks."""
         method = self.method
         for name, net in method.nets.items():
             net.train(name in phase.learners or name in phase.shadow)
@@ -85,20 +92,23 @@ class Stepper:
             method.nets[name].get_submodule(part).requires_grad_(requires_grad=True)
 
     def step(
-        self, phase: Phase, batches: Sequence[Mapping[str, Batch]], clock: Clock
-    ) -> list[Step]:
+        self, phase: Phase, batches: Sequence[Mapping[str, Batch]], clock: Clock, samples: int
+    ) -> list[StepResult]:
         """Make one optimiser step from one or several micro-batches.
 
-        Returns:
-            What the method gave back for each micro-batch, detached.
+        Args:
+            phase: The running phase.
+            batches: This process's micro-batches.
+            clock: Where the run stands.
+            samples: Samples of the step over all processes.
 
-        Raises:
-            LossError: If a loss is not finite.
+        Returns:
+            What the method returned for each micro-batch, detached.
         """
         learners = [self.method.nets[name] for name in phase.learners]
         active = self._active(phase)
         for optimiser in active.values():
-            self.rate = set_rate(
+            self._rate = set_rate(
                 optimiser,
                 self.config.optim,
                 self.schedule,
@@ -110,14 +120,14 @@ class Stepper:
         if self.loss_optimiser is not None:
             self.loss_optimiser.zero_grad(set_to_none=True)
         with one_step(*learners):
-            before = _random_state(self.method) if phase.ascent else None
-            results = self._gradients(phase, batches, clock)
+            before = _random_state(self.method) if phase.sam_radius else None
+            results = self._gradients(phase, batches, clock, samples)
             if before is not None:
-                self._ascend(phase, batches, clock, learners, before)
+                self._sharpness_aware(phase, batches, clock, samples, before)
         for optimiser in active.values():
             self.processes.accelerator.unscale_gradients(optimiser)
         self.method.after_backward(phase, clock)
-        self._move(active)
+        self._update(active)
         self.method.after_step(phase, clock)
         return results
 
@@ -129,36 +139,34 @@ class Stepper:
         }
 
     def _gradients(
-        self, phase: Phase, batches: Sequence[Mapping[str, Batch]], clock: Clock
-    ) -> list[Step]:
-        """Add up the gradient of the micro-batches, each weighted by its samples."""
+        self, phase: Phase, batches: Sequence[Mapping[str, Batch]], clock: Clock, samples: int
+    ) -> list[StepResult]:
+        """Add up the gradients of the micro-batches, each weighted by its samples."""
         accelerator = self.processes.accelerator
         first = next(iter(phase.feeds))
-        sizes = [len(batch[first].index) for batch in batches]
-        # Wrappers average over processes, whose shares may differ by a sample.
-        whole = int(self.processes.total(torch.tensor(sum(sizes)))) / self.processes.count
-        results: list[Step] = []
+        # Wrappers average over processes, whose parts of a step may differ by a sample.
+        mean_share = samples / self.processes.count
+        results: list[StepResult] = []
         for number, batch in enumerate(batches):
             last = number == len(batches) - 1
-            probes = self.probes if not number else None
-            with ExitStack() as stack:
-                if not last:
-                    stack.enter_context(accelerator.no_sync(self.module))
-                look = stack.enter_context(watching(probes, clock))
-                loss, logs = self.module(lambda batch=batch: self._forward(phase, batch, clock))
-                logs |= look(batch[first])
-                value = float(loss.detach())
-                if not math.isfinite(value):
-                    raise LossError(
-                        f"the loss became {value} in epoch {clock.epoch}, step {clock.step} of "
-                        f"phase {phase.name!r} (learning rate {self.rate:g}); the last good "
-                        "checkpoint is kept. Try a lower optim.lr, optim.clip, or fp32"
-                    )
-                accelerator.backward(loss * (sizes[number] / whole))
-            results.append(Step(loss.detach(), logs))
+            with nullcontext() if last else accelerator.no_sync(self.module):
+                with self._measuring(batch[first], clock, first=not number) as measured:
+                    loss, logs = self.module(lambda batch=batch: self._forward(phase, batch, clock))
+                accelerator.backward(loss * (len(batch[first].index) / mean_share))
+            results.append(StepResult(loss.detach(), logs | measured))
         return results
 
-    def _forward(self, phase: Phase, batch: Mapping[str, Batch], clock: Clock) -> Any:
+    def _measuring(
+        self, batch: Batch, clock: Clock, *, first: bool
+    ) -> AbstractContextManager[dict[str, float]]:
+        """Return a context that fills a dict with what the probes measure of a forward pass."""
+        if self.probes is None or not first or not self.probes.due(clock):
+            return nullcontext({})
+        return self.probes.measuring(batch, clock)
+
+    def _forward(
+        self, phase: Phase, batch: Mapping[str, Batch], clock: Clock
+    ) -> tuple[Tensor, dict[str, Tensor | float]]:
         result = self.method.step(phase, batch, clock)
         loss = result.loss
         if self.config.optim.l1:
@@ -170,39 +178,41 @@ class Stepper:
         }
         return loss, logs
 
-    def _ascend(
+    def _sharpness_aware(
         self,
         phase: Phase,
         batches: Sequence[Mapping[str, Batch]],
         clock: Clock,
-        learners: Sequence[nn.Module],
-        before: Any,
+        samples: int,
+        before: tuple[Tensor, Tensor],
     ) -> None:
-        """Take the gradient anew at ``w + rho g / ||g||``: sharpness-aware minimisation."""
+        """Replace the gradient by that at ``w + radius * g / ||g||`` (SAM)."""
+        learners = [self.method.nets[name] for name in phase.learners]
         weights = [p for p in _parameters(learners) if p.grad is not None]
+        gradients: list[Any] = [p.grad for p in weights]
         norm = torch.linalg.vector_norm(
-            torch.stack([torch.linalg.vector_norm(p.grad.float()) for p in weights])  # type: ignore[union-attr]
+            torch.stack([torch.linalg.vector_norm(g.float()) for g in gradients])
         )
-        scale = phase.ascent / (norm + 1e-12)
+        scale = phase.sam_radius / (norm + 1e-12)
         home = [p.detach().clone() for p in weights]
         with torch.no_grad():
-            for p in weights:
-                p.add_(p.grad * scale)
+            for p, gradient in zip(weights, gradients, strict=True):
+                p.add_(gradient * scale)
         for p in _parameters(learners):
             p.grad = None
         if self.loss_optimiser is not None:
             self.loss_optimiser.zero_grad(set_to_none=True)
-        # The second pass sees the same draws and leaves running statistics alone.
+        # The second pass draws the same random numbers and leaves running statistics alone.
         after = _random_state(self.method)
         _restore_random(self.method, before)
-        with _still_statistics(learners):
-            self._gradients(phase, batches, clock)
+        with _frozen_statistics(learners):
+            self._gradients(phase, batches, clock, samples)
         _restore_random(self.method, after)
         with torch.no_grad():
             for p, value in zip(weights, home, strict=True):
                 p.copy_(value)
 
-    def _move(self, active: Mapping[str, Any]) -> None:
+    def _update(self, active: Mapping[str, Any]) -> None:
         for name, optimiser in active.items():
             if self.config.optim.clip is not None:
                 nets = (self.method.nets[net] for net in self.groups[name])
@@ -212,31 +222,41 @@ class Stepper:
             self.loss_optimiser.step()
 
     def check_finite(self) -> None:
-        """Refuse to go on with weights that are not finite."""
+        """Refuse to go on with weights that are not finite; waits for the device once."""
+        names, flags = [], []
         for name in self.method.networks:
             for path, weight in self.method.nets[name].named_parameters():
-                if not torch.isfinite(weight).all():
-                    raise LossError(
-                        f"the weights {path} of network {name!r} are no longer finite; the last "
-                        "good checkpoint is kept. Try a lower optim.lr or optim.clip"
-                    )
+                names.append((path, name))
+                flags.append(torch.isfinite(weight).all())
+        finite = torch.stack(flags).tolist() if flags else []
+        for (path, name), good in zip(names, finite, strict=True):
+            if not good:
+                raise LossError(
+                    f"the weights {path} of network {name!r} are no longer finite; the last "
+                    "good checkpoint is kept. Try a lower optim.lr or optim.clip"
+                )
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of all optimisers."""
+        """Return the state of all optimisers and the learning rate."""
         state = {name: optimiser.state_dict() for name, optimiser in self.optimisers.items()}
         if self.loss_optimiser is not None:
             state["loss"] = self.loss_optimiser.state_dict()
         scaler = self.processes.accelerator.scaler
-        return {"optimisers": state, "scaler": None if scaler is None else scaler.state_dict()}
+        return {
+            "optimisers": state,
+            "scaler": None if scaler is None else scaler.state_dict(),
+            "rate": self._rate,
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take back what :meth:`state_dict` gave."""
+        """Restore what :meth:`state_dict` returned."""
         for name, optimiser in self.optimisers.items():
             optimiser.load_state_dict(state["optimisers"][name])
         if self.loss_optimiser is not None:
             self.loss_optimiser.load_state_dict(state["optimisers"]["loss"])
         if state["scaler"] is not None and self.processes.accelerator.scaler is not None:
             self.processes.accelerator.scaler.load_state_dict(state["scaler"])
+        self._rate = state["rate"]
 
 
 def _parameters(nets: Iterable[nn.Module]) -> list[nn.Parameter]:
@@ -253,8 +273,8 @@ def _restore_random(method: Method, state: tuple[Tensor, Tensor]) -> None:
 
 
 @contextmanager
-def _still_statistics(nets: Sequence[nn.Module]) -> Iterator[None]:
-    """Hold the running statistics of batch normalisation (momentum 0)."""
+def _frozen_statistics(nets: Sequence[nn.Module]) -> Iterator[None]:
+    """Leave the running statistics of batch normalisation as they are (momentum 0)."""
     layers = [m for net in nets for m in net.modules() if isinstance(m, _BatchNorm)]
     momenta = [layer.momentum for layer in layers]
     counts = [

@@ -6,8 +6,8 @@ The heads by name are in :data:`HEADS`; :func:`attach` puts one into any model.
 from torch import nn
 
 from edgemask._registry import Registry
-from edgemask.heads import functional, theory
-from edgemask.heads.attach import attach, detach, find_classifier
+from edgemask.heads import theory
+from edgemask.heads.attach import attach, detach, find_classifier, plain_state_dict
 from edgemask.heads.criteria import CRITERIA
 from edgemask.heads.ddc import DynamicDropConnectLinear
 from edgemask.heads.dropconnect import DropConnectLinear
@@ -31,8 +31,8 @@ __all__ = [
     "attach",
     "detach",
     "find_classifier",
-    "functional",
     "one_step",
+    "plain_state_dict",
     "predicting",
     "theory",
 ]
@@ -46,6 +46,7 @@ HEADS: Registry[type[nn.Module]] = Registry(
         "skan": SKANLinear,
         "dropout": DropoutLinear,
         "dropconnect": DropConnectLinear,
-        "ddc": DynamicDropConnectLinear,
+        "dynamic-dropconnect": DynamicDropConnectLinear,
     },
+    aliases={"ddc": "dynamic-dropconnect"},
 )

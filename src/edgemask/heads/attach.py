@@ -1,16 +1,21 @@
-"""Put a head in place of any model's classifier, and take it out again."""
+"""Put heads in place of any model's linear layers, the classifier first of all, and undo it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TypeVar
+import inspect
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from functools import partial
+from typing import Any, TypeVar
 
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
-from edgemask.errors import UserError
+from edgemask._random import stream
+from edgemask.errors import EdgeMaskWarning, UserError
 
-__all__ = ["attach", "detach", "find_classifier", "replace_by"]
+__all__ = ["attach", "detach", "find_classifier", "plain_state_dict", "replace_by"]
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -41,35 +46,36 @@ def find_classifier(model: nn.Module) -> str:
     Raises:
         UserError: Where none of these, or more than one, names a layer; it lists the candidates.
     """
-    wrapper = next(_wrapper_prefixes(model), None)
-    if wrapper is not None:
-        return wrapper + find_classifier(model.get_submodule(wrapper[:-1]))
-    linears = dict(_linears(model))
-    for find in (_from_timm, _from_usual_names, _from_sequential):
-        names = sorted({name for name in find(model, linears) if name in linears})
-        if len(names) == 1:
-            return names[0]
-        if names:
-            raise _cannot_tell(model, names, linears)
-    if len(linears) == 1:
-        return next(iter(linears))
-    raise _cannot_tell(model, [], linears)
+    names = _find_classifiers(model)
+    if len(names) > 1:
+        raise _cannot_tell(model, names, dict(_linears(model)))
+    return names[0]
 
 
 def attach(
-    model: M, head: str | type[nn.Module] = "sem", *, at: str | None = None, **options: object
+    model: M,
+    head: str | Callable[..., nn.Module] = "sem",
+    *,
+    at: str | Sequence[str] | None = None,
+    **options: object,
 ) -> M:
-    """Replace a model's classifier by a head, in place, and return the model.
+    """Replace a model's classifier, or the linear layers named, by heads; return the model.
 
     Heads that have a linear layer's parameters (all but the KAN heads) keep **the very same
     parameter objects**, so that an optimiser built before stays valid. The KAN heads have
     parameters of their own and start afresh: build the optimiser after attaching.
 
+    Several layers make their steps together, and each head has a seed of its own, which depends on
+    ``seed=`` if that is given.
+
     Args:
         model: Any module: own, timm, torchvision, transformers, a plain ``nn.Sequential``, or one
             wrapped for distribution or compilation.
-        head: A name of :data:`edgemask.heads.HEADS`, or a class with ``nn.Linear``'s signature.
-        at: The dotted name of the layer to replace. Default: :func:`find_classifier` finds it.
+        head: A name of :data:`edgemask.heads.HEADS`, a class with ``nn.Linear``'s signature, or a
+            function of ``(in_features, out_features, bias)`` that makes one.
+        at: The dotted name of the layer to replace, or a list of names and patterns such as
+            ``["blocks.*.mlp.fc2", "head"]``. A ``*`` stands for any characters, dots included.
+            Default: :func:`find_classifier` finds it; timm's distilled models have two.
         options: Options of the head, such as ``rho=0.3``.
 
     Returns:
@@ -79,16 +85,25 @@ def attach(
         >>> model = nn.Sequential(nn.Flatten(), nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))
         >>> type(attach(model, "sem", rho=0.3)[-1]).__name__
         'SEMLinear'
+        >>> sum(type(m).__name__ == "SEMLinear" for m in attach(model, "sem", at=["*"]))
+        2
     """
     from edgemask.heads import HEADS
 
     kind = HEADS[head] if isinstance(head, str) else head
-    old = _checked_layer(model, find_classifier(model) if at is None else at)
+    names = _find_classifiers(model) if at is None else _names_of(model, at)
+    layers = list(dict.fromkeys(_checked_layer(model, name) for name in names))
     try:
-        new = replace_by(kind, old, options)
+        heads = [
+            replace_by(kind, layer, options | _seed_option(options, place))
+            for place, layer in enumerate(layers)
+        ]
     except TypeError as error:
         raise UserError(f"the head {head!r} does not take these options: {error}") from None
-    return _swap(model, old, new)
+    for old, new in zip(layers, heads, strict=True):
+        model = _swap(model, old, new)
+    _watch_reset_classifier(model, heads)
+    return model
 
 
 def detach(model: M) -> M:
@@ -102,27 +117,52 @@ def detach(model: M) -> M:
         >>> type(detach(attach(nn.Sequential(nn.Linear(4, 2)), "sem"))[0]).__name__
         'Linear'
     """
-    for _, module in list(model.named_modules()):
-        plain = getattr(module, "to_plain", None)
-        if callable(plain):
-            model = _swap(model, module, plain())
+    for module in list(model.modules()):
+        if _has_plain_form(module):
+            model = _swap(model, module, module.to_plain())  # type: ignore[operator]
+        if _watches_reset_classifier(module):
+            del module.__dict__["reset_classifier"]
     return model
 
 
-def replace_by(kind: type[nn.Module], old: nn.Linear, options: dict[str, object]) -> nn.Module:
+def plain_state_dict(model: nn.Module) -> dict[str, Any]:
+    """Return the state dict that the model would have after :func:`detach`; change nothing.
+
+    It has no scores, step counts or seeds, so that it loads with ``strict=True`` into a model that
+    has plain linear layers. To resume training with the same masks, save ``model.state_dict()``.
+
+    Example:
+        >>> model = attach(nn.Sequential(nn.Linear(4, 2)), "sem")
+        >>> sorted(plain_state_dict(model))
+        ['0.bias', '0.weight']
+    """
+    state: dict[str, Any] = model.state_dict()
+    for name, module in model.named_modules(remove_duplicate=False):
+        if not _has_plain_form(module):
+            continue
+        prefix = f"{name}." if name else ""
+        plain: Mapping[str, Tensor] = module.to_plain().state_dict(prefix=prefix)
+        for key in module.state_dict(prefix=prefix):
+            if key not in plain:
+                state.pop(key, None)
+        state.update(plain)
+    return state
+
+
+def replace_by(
+    kind: Callable[..., nn.Module], old: nn.Linear, options: dict[str, object]
+) -> nn.Module:
     """Build a head in the place of a linear layer: same size, same parameters, same mode.
 
     Nothing is drawn from the global random state of torch for heads that keep the parameters.
     """
-    keeps = issubclass(kind, nn.Linear)
-    new: nn.Module = kind(
-        old.in_features,
-        old.out_features,
-        old.bias is not None,
-        **options,
-        device="meta" if keeps else old.weight.device,
-        dtype=old.weight.dtype,
-    )
+    keeps = inspect.isclass(kind) and issubclass(kind, nn.Linear)
+    place = {"device": "meta" if keeps else old.weight.device, "dtype": old.weight.dtype}
+    if inspect.isclass(kind):
+        options = options | place
+    new = kind(old.in_features, old.out_features, old.bias is not None, **options)
+    if not inspect.isclass(kind):
+        new = new.to(old.weight)
     if isinstance(new, nn.Linear):
         new.weight = old.weight
         new.bias = old.bias
@@ -132,26 +172,139 @@ def replace_by(kind: type[nn.Module], old: nn.Linear, options: dict[str, object]
     return new.train(old.training)
 
 
-def _linears(model: nn.Module) -> Iterator[tuple[str, nn.Linear]]:
+def _has_plain_form(module: nn.Module) -> bool:
+    return callable(getattr(module, "to_plain", None))
+
+
+def _seed_option(options: Mapping[str, object], place: int) -> dict[str, object]:
+    """Return the seed of one of several heads: that of the first one is the seed given."""
+    seed = options.get("seed")
+    if place == 0 or not isinstance(seed, int):
+        return {}
+    return {"seed": stream("masks", seed, place)}
+
+
+def _watch_reset_classifier(model: nn.Module, heads: Sequence[nn.Module]) -> None:
+    """Make timm's ``reset_classifier``, which puts a plain layer in place of a head, warn."""
+    heads = [head for head in heads if _has_plain_form(head)]
+    for module in model.modules():
+        if hasattr(type(module), "reset_classifier") and any(
+            part is head for part in module.modules() for head in heads
+        ):
+            module.__dict__["reset_classifier"] = partial(_reset_classifier, module)
+
+
+def _watches_reset_classifier(module: nn.Module) -> bool:
+    method = module.__dict__.get("reset_classifier")
+    return isinstance(method, partial) and method.func is _reset_classifier
+
+
+def _reset_classifier(module: Any, *args: Any, **kwargs: Any) -> Any:
+    """Call the class's own ``reset_classifier`` and warn if it took a head away."""
+    before = {name: part for name, part in module.named_modules() if _has_plain_form(part)}
+    result = type(module).reset_classifier(module, *args, **kwargs)
+    after = list(module.modules())
+    lost = [name for name, head in before.items() if not any(part is head for part in after)]
+    if lost:
+        warnings.warn(
+            f"reset_classifier replaced the head {', '.join(lost)} of {type(module).__name__} by a "
+            "plain layer, which masks nothing: call edgemask.attach again",
+            EdgeMaskWarning,
+            stacklevel=2,
+        )
+    return result
+
+
+def _find_classifiers(model: nn.Module) -> list[str]:
+    wrapper = next(_wrapper_prefixes(model), None)
+    if wrapper is not None:
+        inner = _find_classifiers(model.get_submodule(wrapper[:-1]))
+        return [wrapper + name for name in inner]
+    linears = dict(_linears(model))
+    names = _from_timm(model, linears)
+    if names:
+        return names
+    for find in (_from_usual_names, _from_sequential):
+        names = sorted({name for name in find(model, linears) if name in linears})
+        if len(names) == 1:
+            return names
+        if names:
+            raise _cannot_tell(model, names, linears)
+    if len(linears) == 1:
+        return list(linears)
+    raise _cannot_tell(model, [], linears)
+
+
+def _names_of(model: nn.Module, at: str | Sequence[str]) -> list[str]:
+    """Return the names of the layers that names and patterns stand for."""
+    linears = dict(_linears(model))
+    names: list[str] = []
+    for asked in [at] if isinstance(at, str) else at:
+        if not any(sign in asked for sign in "*?["):
+            names.append(asked)
+            continue
+        patterns = [prefix + asked for prefix in ("", *_wrapper_prefixes(model))]
+        found = [name for name in linears if any(fnmatchcase(name, p) for p in patterns)]
+        if not found:
+            raise UserError(
+                f"at={asked!r} matches no linear layer of {type(model).__name__}; "
+                f"{_listed(linears)}"
+            )
+        names += found
+    if not names:
+        raise UserError(f"at={at!r} names no layer; {_listed(linears)}")
+    return names
+
+
+def _linears(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    """Yield the linear layers, those that an adapter wraps as the adapter."""
     seen: set[int] = set()
+    inside: tuple[str, ...] = ()  # of adapters: their parts are no layers of the model
     for name, module in model.named_modules():
+        if id(module) in seen or name.startswith(inside):
+            continue
+        if _is_adapter(module):
+            inside += (f"{name}.",)
+        elif "original_module" in module._modules and "modules_to_save" in module._modules:
+            inside += (f"{name}.original_module",)  # peft trains a copy of this one
         # MultiheadAttention's output projection is an nn.Linear that only looks like a layer
         inner = type(module).__name__ == "NonDynamicallyQuantizableLinear"
-        if isinstance(module, nn.Linear) and not inner and id(module) not in seen:
+        if _is_adapter(module) or (isinstance(module, nn.Linear) and not inner):
             seen.add(id(module))
             yield name, module
 
 
-def _from_timm(model: nn.Module, linears: dict[str, nn.Linear]) -> Iterator[str]:
+def _is_adapter(module: nn.Module) -> bool:
+    """Whether a module adds to a linear layer inside, as LoRA and its relatives in peft do."""
+    return isinstance(module._modules.get("base_layer"), nn.Linear) and hasattr(
+        module, "in_features"
+    )
+
+
+def _from_timm(model: nn.Module, linears: Mapping[str, nn.Module]) -> list[str]:
+    """Return the names of the layers that ``get_classifier`` gives: two for distilled models."""
     get = getattr(model, "get_classifier", None)
     found = get() if callable(get) else ()
-    layers = found if isinstance(found, (tuple, list)) else (found,)
-    for name, linear in linears.items():
-        if any(linear is layer for layer in layers):
-            yield name
+    names = []
+    for classifier in found if isinstance(found, (tuple, list)) else (found,):
+        if isinstance(classifier, nn.Conv2d):
+            raise UserError(
+                f"the classifier of {type(model).__name__} is a convolution ({classifier}), and a "
+                "head takes the place of a linear layer only; name another layer with at='...', or "
+                "build the model with a linear classifier"
+            )
+        inside = list(classifier.modules()) if isinstance(classifier, nn.Module) else []
+        held = [name for name, layer in linears.items() if any(layer is part for part in inside)]
+        # the last layer of a stack; where two of its size stand side by side, both
+        names += [name for name in held if _size(linears[name]) == _size(linears[held[-1]])]
+    return names
 
 
-def _from_usual_names(model: nn.Module, linears: dict[str, nn.Linear]) -> Iterator[str]:
+def _size(layer: nn.Module) -> tuple[object, object]:
+    return layer.in_features, layer.out_features
+
+
+def _from_usual_names(model: nn.Module, linears: Mapping[str, nn.Module]) -> Iterator[str]:
     labels = getattr(getattr(model, "config", None), "num_labels", None)
     for name in _USUAL_NAMES:
         below = [other for other in linears if other == name or other.startswith(f"{name}.")]
@@ -161,7 +314,7 @@ def _from_usual_names(model: nn.Module, linears: dict[str, nn.Linear]) -> Iterat
             yield below[-1]
 
 
-def _from_sequential(model: nn.Module, linears: dict[str, nn.Linear]) -> Iterator[str]:
+def _from_sequential(model: nn.Module, linears: Mapping[str, nn.Module]) -> Iterator[str]:
     name = ""
     while isinstance(model, nn.Sequential) and len(model):
         last, model = list(model.named_children())[-1]
@@ -180,6 +333,13 @@ def _checked_layer(model: nn.Module, at: str) -> nn.Linear:
         raise UserError(
             f"at={at!r} names no layer of {type(model).__name__}; {_listed(dict(_linears(model)))}"
         )
+    if _is_adapter(module):
+        raise UserError(
+            f"at={at!r} is a linear layer inside an adapter ({_class_path(module)}), whose weights "
+            "are the sum of several: a head would mask one of them only. Leave the layer out of "
+            "the adapter and train it whole (peft: modules_to_save=[...]), merge the adapter "
+            f"first, or name the layer inside, at='{at}.base_layer', to mask it alone"
+        )
     if not isinstance(module, nn.Linear):
         raise UserError(
             f"at={at!r} is a {type(module).__name__}, not a linear layer; "
@@ -195,13 +355,18 @@ def _checked_layer(model: nn.Module, at: str) -> nn.Linear:
 def _wrapper_prefixes(model: nn.Module) -> Iterator[str]:
     """Yield the dotted names, each with its dot, of what a model wraps, from the outside in."""
     prefix = ""
-    while len(model._modules) == 1 and (name := next(iter(model._modules))) in _WRAPPED:
+    while len(model._modules) == 1:
+        name = next(iter(model._modules))
+        # peft keeps the model in base_model.model, and says what it has added to it
+        of_peft = name in ("base_model", "model") and hasattr(model, "peft_config")
+        if name not in _WRAPPED and not of_peft:
+            return
         prefix += f"{name}."
         model = model.get_submodule(name)
         yield prefix
 
 
-def _cannot_tell(model: nn.Module, names: list[str], linears: dict[str, nn.Linear]) -> UserError:
+def _cannot_tell(model: nn.Module, names: list[str], linears: Mapping[str, nn.Module]) -> UserError:
     which = f"more than one layer may be meant ({', '.join(names)})" if names else "none stands out"
     return UserError(
         f"cannot tell which layer of {type(model).__name__} is the classifier: {which}. Name it "
@@ -209,7 +374,11 @@ def _cannot_tell(model: nn.Module, names: list[str], linears: dict[str, nn.Linea
     )
 
 
-def _listed(linears: dict[str, nn.Linear]) -> str:
+def _class_path(module: nn.Module) -> str:
+    return f"{type(module).__module__}.{type(module).__qualname__}"
+
+
+def _listed(linears: Mapping[str, nn.Module]) -> str:
     if not linears:
         return "the model has no linear layer"
     shown = [

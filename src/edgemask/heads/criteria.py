@@ -20,7 +20,7 @@ from torch import Tensor
 
 from edgemask._registry import Registry
 
-__all__ = ["CRITERIA", "Criterion"]
+__all__ = ["CRITERIA", "Criterion", "sum_of_squares"]
 
 
 class Criterion(NamedTuple):
@@ -28,49 +28,32 @@ class Criterion(NamedTuple):
 
     Attributes:
         summary: What it is.
-        statistic: ``(samples (N, d), their sum of squares (d,), weight, bias) -> Tensor``, a sum
-            over the N samples.
-        factor: ``(mean statistic) -> Tensor`` of shape ``()``, ``(d,)`` or ``(C, d)``.
-        power: The power of the weight's magnitude.
+        statistic: ``(samples (N, d), weight, bias) -> Tensor``, a sum over the samples of shape
+            ``(d,)``, or ``(C, d)`` where it differs between rows.
+        factor: ``(mean statistic) -> factor``, of the same shape.
+        power: The power of the weight's magnitude: 0, 1 or 2.
     """
 
     summary: str
-    statistic: Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]
+    statistic: Callable[[Tensor, Tensor, Tensor | None], Tensor]
     factor: Callable[[Tensor], Tensor]
     power: int
 
-    def magnitudes(self, weight: Tensor, out: Tensor) -> Tensor:
-        """Write the power of the weights' magnitudes into ``out``, at least float32."""
-        if self.power == 0:
-            return out.fill_(1.0)
-        if weight.dtype != out.dtype:
-            weight = weight.to(out.dtype)
-        return torch.abs(weight, out=out) if self.power == 1 else torch.square(weight, out=out)
 
-    def score(self, weight: Tensor, factor: Tensor, out: Tensor) -> Tensor:
-        """Write the raw scores of some rows of edges into ``out``.
-
-        Args:
-            weight: Rows of the weight matrix.
-            factor: The factor, for the same rows where it differs between them.
-            out: Where to, in the weights' shape; at least float32.
-        """
-        return self.magnitudes(weight, out).mul_(factor)
+def sum_of_squares(samples: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """Return the sum of squares of each feature."""
+    return samples.square().sum(dim=0)
 
 
-def _squares(samples: Tensor, squares: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    return squares
-
-
-def _absolutes(samples: Tensor, squares: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+def _absolutes(samples: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     return samples.abs().sum(dim=0)
 
 
-def _nothing(samples: Tensor, squares: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    return squares.new_ones(()) * len(samples)
+def _counts(samples: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    return samples.new_full(samples.shape[1:], len(samples))
 
 
-def _curvatures(samples: Tensor, squares: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+def _curvatures(samples: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     with torch.autocast(samples.device.type, enabled=False):
         bias = None if bias is None else bias.to(samples.dtype)
         p = F.linear(samples, weight.to(samples.dtype), bias).softmax(dim=1)
@@ -90,13 +73,13 @@ CRITERIA: Registry[Criterion] = Registry(
     {
         "rms": Criterion(
             "root mean square of the edge's activation, sqrt(mean_i a_ijk^2) (Eq. 13)",
-            _squares,
+            sum_of_squares,
             torch.sqrt,
             1,
         ),
         "second_moment": Criterion(
             "second moment of the activation, mean_i a_ijk^2 (Omega of Proposition 1)",
-            _squares,
+            sum_of_squares,
             _itself,
             2,
         ),
@@ -109,9 +92,9 @@ CRITERIA: Registry[Criterion] = Registry(
             _half,
             2,
         ),
-        "weight": Criterion("control: the weight alone, |w_jk|", _nothing, _itself, 1),
+        "weight": Criterion("control: the weight alone, |w_jk|", _counts, _itself, 1),
         "input": Criterion(
-            "control: the input alone, sqrt(mean_i v_ik^2)", _squares, torch.sqrt, 0
+            "control: the input alone, sqrt(mean_i v_ik^2)", sum_of_squares, torch.sqrt, 0
         ),
     },
 )

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Annotated, Any, Literal, Self
 
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from edgemask._options import Range, checked
 from edgemask.errors import UserError
-from edgemask.heads.checks import check_features
-from edgemask.heads.distributed import is_distributed
-from edgemask.heads.random import counter_uniform
-from edgemask.heads.state import SeededHead, to_linear
+from edgemask.heads.philox import is_distributed
+from edgemask.heads.steps import MaskingHead, check_features, to_linear
 
 __all__ = ["DynamicDropConnectLinear"]
 
 
-class DynamicDropConnectLinear(SeededHead, nn.Linear):
-    """A linear layer that drops edges with small gradients more often, one mask a step.
+class DynamicDropConnectLinear(MaskingHead, nn.Linear):
+    """A linear layer that drops edges with small gradients more often, one mask per step.
 
     With g the gradient that the last step left at the effective weights, over the whole matrix:
 
@@ -38,7 +37,7 @@ class DynamicDropConnectLinear(SeededHead, nn.Linear):
         drop: ``"small"`` drops small gradients, ``"large"`` large ones, as the released code can.
         mode: ``"ste"``, as the released code: dropped edges receive the gradient, too, and no
             factor multiplies it; ``"autograd"``: the gradient of ``W * keep / mean(keep)``.
-        seed: Seed of the masks. Default: chosen from torch's random state, which does not move.
+        seed: Seed of the masks. Default: one number of torch's generator.
         device: Device of the parameters.
         dtype: Type of the parameters.
 
@@ -50,29 +49,26 @@ class DynamicDropConnectLinear(SeededHead, nn.Linear):
 
     _state_names = ("steps", "seed", "gradient")
 
+    @checked
     def __init__(
         self,
         in_features: int,
         out_features: int,
         bias: bool = True,
         *,
-        p0: float = 0.3,
-        pg: float = 0.5,
+        p0: Annotated[float, Range(0, below=1)] = 0.3,
+        pg: Annotated[float, Range(0, below=1)] = 0.5,
         threshold: float = 0.5,
-        drop: str = "small",
-        mode: str = "ste",
+        drop: Literal["small", "large"] = "small",
+        mode: Literal["ste", "autograd"] = "ste",
         seed: int | None = None,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ):
         super().__init__(in_features, out_features, bias, device=device, dtype=dtype)
-        if p0 < 0.0 or pg < 0.0 or p0 + pg >= 1.0:
-            raise UserError(f"p0 and pg must be >= 0 with a sum below 1, got {p0!r} and {pg!r}")
-        if drop not in ("small", "large"):
-            raise UserError(f"drop must be 'small' or 'large', got {drop!r}")
-        if mode not in ("ste", "autograd"):
-            raise UserError(f"mode must be 'ste' or 'autograd', got {mode!r}")
-        self.p0, self.pg, self.threshold = float(p0), float(pg), float(threshold)
+        if p0 + pg >= 1.0:
+            raise UserError(f"the sum of p0 and pg must be below 1, got {p0!r} and {pg!r}")
+        self.p0, self.pg, self.threshold = p0, pg, threshold
         self.drop = drop
         self.mode = mode
         self.reset_state(seed=seed)
@@ -83,11 +79,6 @@ class DynamicDropConnectLinear(SeededHead, nn.Linear):
         self._arrived: Tensor | None = None
         self.register_buffer("gradient", torch.zeros_like(self.weight, requires_grad=False))
 
-    @property
-    def retention(self) -> float:
-        """The share of edges kept by the last mask; 1 before the first."""
-        return 1.0 if self.last_mask is None else float((self.last_mask != 0).float().mean())
-
     def drop_probability(self, gradient: Tensor) -> Tensor:
         """Return the probability that each edge is dropped, given its last gradient."""
         size = gradient.abs()
@@ -95,8 +86,8 @@ class DynamicDropConnectLinear(SeededHead, nn.Linear):
         candidate = torch.sigmoid(z) if self.drop == "large" else 1.0 - torch.sigmoid(z)
         return self.p0 + self.pg * candidate.where(candidate > self.threshold, 0.0)
 
-    def draw_mask(self, samples: Tensor, squares: Tensor) -> Tensor:
-        key = self.next_key()
+    def next_mask(self, samples: Tensor) -> Tensor:
+        numbers = self.uniform()
         self.steps.add_(1)
         gradient = self.gradient if self._arrived is None else self._arrived
         self._arrived = None
@@ -104,8 +95,7 @@ class DynamicDropConnectLinear(SeededHead, nn.Linear):
             gradient = gradient.clone()
             dist.all_reduce(gradient)
         chance = self.drop_probability(gradient)
-        uniform = counter_uniform(key, *gradient.shape, device=gradient.device)
-        kept = (uniform > chance).to(gradient.dtype)
+        kept = (numbers > chance).to(gradient.dtype)
         usable = gradient.any() & gradient.std().isfinite()
         return (kept / (kept.mean() + 1e-9)).where(usable, 1.0)
 

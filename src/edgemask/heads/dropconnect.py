@@ -1,24 +1,23 @@
-"""DropConnect: edges dropped at random, one mask for a step."""
+"""DropConnect: edges dropped at random, one mask per step."""
 
 from __future__ import annotations
 
 import math
+from typing import Annotated, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from edgemask.errors import UserError
-from edgemask.heads.checks import check_features
-from edgemask.heads.functional import masked_linear
-from edgemask.heads.random import counter_uniform, step_key
-from edgemask.heads.state import SeededHead, to_linear
+from edgemask._options import Range, checked
+from edgemask.heads.philox import uniform
+from edgemask.heads.steps import MaskingHead, check_features, to_linear
 
 __all__ = ["DropConnectLinear"]
 
 
-class DropConnectLinear(SeededHead, nn.Linear):
-    """A linear layer that keeps each edge with probability q = 1 - p, one mask a step.
+class DropConnectLinear(MaskingHead, nn.Linear):
+    """A linear layer that keeps each edge with probability q = 1 - p, one mask per step.
 
     Args:
         in_features: Size of each input sample.
@@ -34,7 +33,7 @@ class DropConnectLinear(SeededHead, nn.Linear):
             ``samples`` draws from it. ``"probit"``: the same average in closed form,
             m / sqrt(1 + pi variance / 8). Averaging logits instead would be ``"scaled"`` again.
         samples: How many draws ``"moment"`` takes.
-        seed: Seed of the masks. Default: chosen from torch's random state, which does not move.
+        seed: Seed of the masks. Default: one number of torch's generator.
         device: Device of the parameters.
         dtype: Type of the parameters.
 
@@ -42,47 +41,34 @@ class DropConnectLinear(SeededHead, nn.Linear):
         Wan et al., Regularization of Neural Networks using DropConnect, ICML 2013.
     """
 
+    @checked
     def __init__(
         self,
         in_features: int,
         out_features: int,
         bias: bool = True,
         *,
-        p: float = 0.5,
-        scaling: str = "inverted",
-        inference: str = "scaled",
-        samples: int = 64,
+        p: Annotated[float, Range(0, below=1)] = 0.5,
+        scaling: Literal["inverted", "none"] = "inverted",
+        inference: Literal["scaled", "moment", "probit"] = "scaled",
+        samples: Annotated[int, Range(1)] = 64,
         seed: int | None = None,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ):
         super().__init__(in_features, out_features, bias, device=device, dtype=dtype)
-        if not 0.0 <= p < 1.0:
-            raise UserError(f"p must lie in [0, 1), got {p!r}")
-        if scaling not in ("inverted", "none"):
-            raise UserError(f"scaling must be 'inverted' or 'none', got {scaling!r}")
-        if inference not in ("scaled", "moment", "probit"):
-            raise UserError(f"inference must be 'scaled', 'moment' or 'probit', got {inference!r}")
-        if samples < 1:
-            raise UserError(f"samples must be at least 1, got {samples!r}")
-        self.p = float(p)
+        self.p = p
         self.scaling = scaling
         self.inference = inference
         self.samples = samples
         self.reset_state(seed=seed)
 
-    @property
-    def retention(self) -> float:
-        """The share of edges kept by the last mask; the expected one before the first."""
-        if self.last_mask is None:
-            return 1.0 - self.p
-        return float((self.last_mask != 0).float().mean())
+    def expected_retention(self) -> float:
+        return 1.0 - self.p
 
-    def draw_mask(self, samples: Tensor, squares: Tensor) -> Tensor:
-        key = self.next_key()
+    def next_mask(self, samples: Tensor) -> Tensor:
+        kept = self.uniform() > self.p
         self.steps.add_(1)
-        uniform = counter_uniform(key, *self.weight.shape, device=self.weight.device)
-        kept = (uniform > self.p).to(self.weight.dtype)
         return kept / (1.0 - self.p) if self.scaling == "inverted" else kept
 
     def forward(self, input: Tensor) -> Tensor:
@@ -90,7 +76,7 @@ class DropConnectLinear(SeededHead, nn.Linear):
         check_features(self, input)
         mask = self.mask_for(input) if self.p > 0.0 else None
         if mask is not None:
-            return masked_linear(input, self.weight, mask, self.bias)
+            return F.linear(input, self.weight * mask.to(self.weight.dtype), self.bias)
         scale = 1.0 if self.scaling == "inverted" else 1.0 - self.p
         weight = self.weight if scale == 1.0 else self.weight * scale
         mean = F.linear(input, weight, self.bias)
@@ -103,10 +89,10 @@ class DropConnectLinear(SeededHead, nn.Linear):
         return self._log_mean_softmax(mean, variance.sqrt())
 
     def _log_mean_softmax(self, mean: Tensor, deviation: Tensor) -> Tensor:
-        key = step_key(self.seed, torch.full_like(self.steps, -1))
-        rows = self.samples * mean.shape[:-1].numel()
-        uniform = counter_uniform(key, rows, self.out_features, device=mean.device)
-        normal = torch.special.ndtri(uniform.to(mean.dtype)).view(self.samples, *mean.shape)
+        # a step that training never reaches
+        step, rows = torch.full_like(self.steps, -1), self.samples * mean.shape[:-1].numel()
+        numbers = uniform(self.seed, step, rows, self.out_features, self._streams["samples"])
+        normal = torch.special.ndtri(numbers.to(mean.dtype)).view(self.samples, *mean.shape)
         draws = torch.log_softmax(mean + deviation * normal, dim=-1)
         return torch.logsumexp(draws, dim=0) - math.log(self.samples)
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from edgemask.errors import UserError
-from edgemask.heads.checks import check_features
-from edgemask.heads.state import to_linear
-from edgemask.heads.steps import StepState, StepwiseHead
+from edgemask._options import Range, checked
+from edgemask.heads.steps import StepState, StepwiseHead, check_features, to_linear
 
 __all__ = ["DropoutLinear"]
 
@@ -32,20 +32,19 @@ class DropoutLinear(StepwiseHead, nn.Linear):
         Srivastava et al., Dropout, JMLR 2014.
     """
 
+    @checked
     def __init__(
         self,
         in_features: int,
         out_features: int,
         bias: bool = True,
         *,
-        p: float = 0.5,
+        p: Annotated[float, Range(0, below=1)] = 0.5,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ):
         super().__init__(in_features, out_features, bias, device=device, dtype=dtype)
-        if not 0.0 <= p < 1.0:
-            raise UserError(f"p must lie in [0, 1), got {p!r}")
-        self.p = float(p)
+        self.p = p
         self.step_state = StepState()
 
     @property

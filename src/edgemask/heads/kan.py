@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Annotated, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from edgemask._options import Range, checked
 from edgemask.errors import UserError
-from edgemask.heads.checks import check_features
 from edgemask.heads.splines import bspline_basis, fit_bspline
+from edgemask.heads.steps import check_features
 
 __all__ = ["KANLinear"]
 
@@ -44,26 +46,22 @@ class KANLinear(nn.Module):
         Liu et al., KAN: Kolmogorov-Arnold Networks, 2024.
     """
 
+    @checked
     def __init__(
         self,
         in_features: int,
         out_features: int,
         bias: bool = True,
         *,
-        grid_size: int = 5,
-        spline_order: int = 3,
+        grid_size: Annotated[int, Range(1)] = 5,
+        spline_order: Annotated[int, Range(1)] = 3,
         grid_range: tuple[float, float] = (-1.0, 1.0),
-        normalise: str = "none",
+        normalise: Literal["none", "batch", "layer"] = "none",
         noise: float = 0.1,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ):
         super().__init__()
-        if grid_size < 1 or spline_order < 1:
-            raise UserError(
-                f"grid_size and spline_order must be at least 1, got {grid_size!r} and "
-                f"{spline_order!r}"
-            )
         low, high = grid_range
         if not low < high:
             raise UserError(f"grid_range must be (low, high) with low < high, got {grid_range!r}")

@@ -1,7 +1,9 @@
 """Which edges a step keeps, given their scores: Eq. 16 of the paper and its variants.
 
-A policy turns smoothed scores into keep probabilities, and scores and uniform numbers into a mask.
-An edge of score 0 is never kept.
+Most policies decide edge by edge, and three numbers say how: an edge of score ``s`` is kept if
+``s >= certain`` or ``u <= max(min(s, cap), floor)``, with ``u`` uniform in (0, 1). An edge of score
+0 is never kept by a policy that goes by scores; :class:`BernoulliFixed` gives its p to every edge
+below rho, score 0 included.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -19,60 +21,75 @@ from torch import Tensor
 from edgemask._registry import Registry
 from edgemask.errors import UserError
 
-__all__ = ["POLICIES", "Policy", "parse_policy"]
+__all__ = ["POLICIES", "EdgewisePolicy", "Policy", "Thresholds", "parse_policy"]
+
+Numbers = Callable[[str], Tensor]
+"""Purpose -> uniform numbers in (0, 1), one per edge."""
 
 
 class Policy(ABC):
-    """How a mask is drawn from scores.
-
-    Attributes:
-        edgewise: Whether each edge is drawn by itself, so that a mask may be drawn in parts.
-        numbers: How many uniform numbers an edge needs.
-    """
-
-    edgewise: ClassVar[bool] = True
-    numbers: ClassVar[int] = 1
+    """How a mask is drawn from scores."""
 
     @abstractmethod
     def keep_probability(self, scores: Tensor, rho: float) -> Tensor:
         """Return the probability that each edge is kept (Eq. S1)."""
 
-    def draw(self, scores: Tensor, rho: float, uniform: Tensor, out: Tensor) -> Tensor:
-        """Write the mask into ``out``: 1 where the edge is kept and 0 elsewhere.
+    def draw(self, scores: Tensor, rho: float, numbers: Numbers) -> Tensor:
+        """Return the mask as booleans, True where the edge is kept.
 
         Args:
             scores: Smoothed scores in [0, 1].
             rho: The retention threshold.
-            uniform: Numbers in (0, 1) of the scores' shape, or ``(numbers, *shape)`` where an edge
-                needs several.
-            out: Where to, in the scores' shape. A comparison that writes floating-point numbers
-                is several times faster than one that writes booleans.
+            numbers: Gives uniform numbers by purpose; ``"mask"`` is the usual one.
         """
-        return torch.le(uniform, self.keep_probability(scores, rho), out=out)
+        return numbers("mask") <= self.keep_probability(scores, rho)
+
+    def keeps_all(self, rho: float) -> bool:
+        """Whether every edge is kept whatever its score: rho = 0 is a plain layer."""
+        return rho == 0.0
+
+
+class Thresholds(NamedTuple):
+    """The numbers of an edge-wise policy."""
+
+    certain: float
+    """Edges from this score on are kept."""
+    cap: float
+    """Other edges are kept with the probability of their score, at most this ..."""
+    floor: float
+    """... and at least this."""
+
+
+class EdgewisePolicy(Policy):
+    """A policy that decides about each edge by itself, by three numbers."""
+
+    @abstractmethod
+    def thresholds(self, rho: float) -> Thresholds:
+        """Return the three numbers."""
+
+    def keep_probability(self, scores: Tensor, rho: float) -> Tensor:
+        certain, cap, floor = self.thresholds(rho)
+        return scores.clamp_max(cap).clamp_min(floor).masked_fill(scores >= certain, 1.0)
 
 
 @dataclass(frozen=True)
-class Bernoulli(Policy):
+class Bernoulli(EdgewisePolicy):
     """Keep edges from rho on, sample the others by their score (Eq. 16)."""
 
-    def keep_probability(self, scores: Tensor, rho: float) -> Tensor:
-        return torch.where(scores >= rho, 1.0, scores)
-
-    def draw(self, scores: Tensor, rho: float, uniform: Tensor, out: Tensor) -> Tensor:
-        # u <= s or rho <= s, in one comparison
-        return torch.clamp_max(uniform.to(out.dtype), rho, out=out).le_(scores)
+    def thresholds(self, rho: float) -> Thresholds:
+        return Thresholds(rho, 1.0, 0.0)
 
 
 @dataclass(frozen=True)
-class Hard(Policy):
+class Hard(EdgewisePolicy):
     """Keep edges from rho on and no other (Table 8, without Bernoulli)."""
 
-    def keep_probability(self, scores: Tensor, rho: float) -> Tensor:
-        return (scores >= rho).to(scores.dtype)
+    def thresholds(self, rho: float) -> Thresholds:
+        return Thresholds(rho, 0.0, 0.0)
 
 
 @dataclass(frozen=True)
-class BernoulliFixed(Policy):
+class BernoulliFixed(EdgewisePolicy):
     """Keep edges from rho on and each other one with the same probability p (Table 8).
 
     Args:
@@ -84,24 +101,37 @@ class BernoulliFixed(Policy):
     def __post_init__(self) -> None:
         _check_share("bernoulli_fixed", "p", self.p)
 
-    def keep_probability(self, scores: Tensor, rho: float) -> Tensor:
-        return torch.where(scores >= rho, 1.0, self.p * (scores > 0).to(scores.dtype))
+    def thresholds(self, rho: float) -> Thresholds:
+        return Thresholds(rho, 0.0, self.p)
 
 
 @dataclass(frozen=True)
-class BernoulliOnly(Policy):
+class BernoulliOnly(EdgewisePolicy):
     """Sample every edge by its score, none is safe (Table S2, without rho)."""
 
-    def keep_probability(self, scores: Tensor, rho: float) -> Tensor:
-        return scores.clone()
+    def thresholds(self, rho: float) -> Thresholds:
+        return Thresholds(math.inf, 1.0, 0.0)
 
 
 @dataclass(frozen=True)
-class Capped(Policy):
-    """Keep an edge with probability min(score, rho), so that no edge is ever safe."""
+class Capped(EdgewisePolicy):
+    """Keep an edge with probability min(score, cap), so that no edge is ever safe.
 
-    def keep_probability(self, scores: Tensor, rho: float) -> Tensor:
-        return scores.clamp_max(rho)
+    Args:
+        cap: The largest keep probability, in (0, 1]; rho then plays no part. Default: rho.
+    """
+
+    cap: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.cap is not None and not 0.0 < self.cap <= 1.0:
+            raise UserError(f"policy capped: cap must lie in (0, 1], got {self.cap!r}")
+
+    def thresholds(self, rho: float) -> Thresholds:
+        return Thresholds(math.inf, rho if self.cap is None else self.cap, 0.0)
+
+    def keeps_all(self, rho: float) -> bool:
+        return self.cap is None and rho == 0.0
 
 
 @dataclass(frozen=True)
@@ -113,32 +143,32 @@ class TopK(Policy):
     """
 
     keep: float = 0.5
-    edgewise: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         _check_share("topk", "keep", self.keep)
 
     def keep_probability(self, scores: Tensor, rho: float) -> Tensor:
-        count = max(1, math.floor(self.keep * scores.numel() + 0.5))
+        count = min(max(1, math.floor(self.keep * scores.numel() + 0.5)), scores.numel())
         best = scores.flatten().topk(count, sorted=False).indices
         mask = torch.zeros_like(scores).view(-1).index_fill_(0, best, 1.0).view_as(scores)
         return mask * (scores > 0)
 
+    def draw(self, scores: Tensor, rho: float, numbers: Numbers) -> Tensor:
+        return self.keep_probability(scores, rho) > 0
+
 
 @dataclass(frozen=True)
 class Shuffled(Policy):
-    """Draw as Eq. 16 does, from scores permuted over the edges: as many kept, none for a reason."""
-
-    edgewise: ClassVar[bool] = False
-    numbers: ClassVar[int] = 3
+    """Draw as Eq. 16 does, from permuted scores: keeps as many edges as SEM, chosen at random."""
 
     def keep_probability(self, scores: Tensor, rho: float) -> Tensor:
         return Bernoulli().keep_probability(scores, rho).mean().expand_as(scores).clone()
 
-    def draw(self, scores: Tensor, rho: float, uniform: Tensor, out: Tensor) -> Tensor:
-        coin, coarse, fine = uniform
-        order = (coarse.double() + fine.double() * 2.0**-16).flatten().argsort()
-        return Bernoulli().draw(scores.flatten()[order].view_as(scores), rho, coin, out)
+    def draw(self, scores: Tensor, rho: float, numbers: Numbers) -> Tensor:
+        # two numbers per edge: 23 bits alone would tie, and ties are not shuffled
+        place = numbers("shuffle-coarse").double() + numbers("shuffle-fine").double() * 2.0**-16
+        permuted = scores.flatten()[place.flatten().argsort()].view_as(scores)
+        return Bernoulli().draw(permuted, rho, numbers)
 
 
 def _check_share(policy: str, name: str, value: float) -> None:
@@ -169,7 +199,7 @@ def parse_policy(policy: str | Policy) -> Policy:
     """
     if isinstance(policy, Policy):
         return policy
-    match = re.fullmatch(r"\s*(\w+)\s*(?:\(\s*(?:\w+\s*=\s*)?([^)]*?)\s*\))?\s*", str(policy))
+    match = re.fullmatch(r"\s*([\w-]+)\s*(?:\(\s*(?:\w+\s*=\s*)?([^)]*?)\s*\))?\s*", str(policy))
     if match is None:
         raise UserError(f"policy {policy!r} is not of the form name or name(value)")
     name, argument = match.groups()

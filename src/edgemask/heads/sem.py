@@ -1,29 +1,157 @@
-"""The heart: a linear layer that masks its weak edges while it trains."""
+"""Selective Edge Masking: Algorithm 1 of the paper, and the linear layer that trains by it.
+
+The four functions below are Eqs. 13 to 16, and :meth:`EdgeScoring.next_mask` calls them in this
+order, once per step. This is what runs on GPUs and under ``torch.compile``; on CPUs
+:mod:`edgemask.heads.native` does the same in one call. No gradient flows through scores and masks,
+and no ``(B, C, d)`` tensor is ever built.
+"""
 
 from __future__ import annotations
 
 import re
-from typing import Any, Self
+from collections.abc import Callable
+from typing import Annotated, Any, Literal, Self
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from edgemask._options import Check, Range, checked
 from edgemask.errors import UserError
-from edgemask.heads.checks import check_features
-from edgemask.heads.criteria import CRITERIA
-from edgemask.heads.distributed import mean_over_ranks
-from edgemask.heads.functional import masked_linear
-from edgemask.heads.masked import masked_linear_in
-from edgemask.heads.policies import Policy, parse_policy
-from edgemask.heads.scoring import RawScores, Rule, rows_of, score_and_draw
-from edgemask.heads.state import SeededHead, to_linear
-from edgemask.heads.workspace import Workspace
+from edgemask.heads import native
+from edgemask.heads.criteria import CRITERIA, sum_of_squares
+from edgemask.heads.philox import is_distributed
+from edgemask.heads.policies import EdgewisePolicy, Numbers, Policy, parse_policy
+from edgemask.heads.steps import MaskingHead, check_features, mean_over_ranks, to_linear
 
-__all__ = ["EdgeScoring", "SEMLinear"]
+__all__ = [
+    "EdgeScoring",
+    "SEMLinear",
+    "draw_mask",
+    "edge_scores",
+    "normalise_scores",
+    "smooth_scores",
+]
+
+SMALLEST = 1e-12
+"""Smoothed scores below are set to 0. They would keep no edge: the smallest random number is 6e-8.
+But scores that fade without end become denormal numbers, which are slow to compute with."""
 
 
-class EdgeScoring(SeededHead):
+@torch.no_grad()
+def edge_scores(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    *,
+    criterion: str = "rms",
+    mean: Callable[[Tensor, int], Tensor] = torch.div,
+) -> Tensor:
+    """Score every edge of a linear layer on a batch: Eq. 13 for ``"rms"``.
+
+    ``s_jk = sqrt(mean_i a_ijk^2)`` with ``a_ijk = w_jk v_ik``, which is
+    ``|w_jk| sqrt(mean_i v_ik^2)``. For the other criteria see :data:`edgemask.heads.CRITERIA`.
+
+    Args:
+        input: Features, ``(..., d)``; all leading dimensions are samples.
+        weight: The layer's weights.
+        bias: The layer's bias; only ``"obd"``, which needs the logits, uses it.
+        criterion: One of :data:`edgemask.heads.CRITERIA`.
+        mean: ``(sum over the samples, their number) -> mean``; a head's is over all ranks.
+
+    Shape:
+        ``(..., d), (C, d) -> (C, d)``, at least float32: squares need the range.
+
+    Example:
+        >>> v, w = torch.tensor([[3.0], [4.0]]), torch.tensor([[2.0]])
+        >>> float(edge_scores(v, w) ** 2)
+        50.0
+    """
+    if input.shape[-1:] != weight.shape[-1:]:
+        raise UserError(
+            f"the input's last dimension must be the weight's: got shapes {tuple(input.shape)} and "
+            f"{tuple(weight.shape)}"
+        )
+    rule = CRITERIA[criterion]
+    weight = weight.to(torch.promote_types(weight.dtype, torch.float32))
+    samples = input.reshape(-1, input.shape[-1]).to(weight.dtype)
+    statistic = mean(rule.statistic(samples, weight, bias), len(samples))
+    return weight.abs() ** rule.power * rule.factor(statistic)
+
+
+@torch.no_grad()
+def normalise_scores(scores: Tensor) -> Tensor:
+    """Bring scores to [0, 1] by their smallest and largest (Eq. 14).
+
+    Where all scores are equal, no edge is weaker than another: all get 1. (A zero there would mask
+    every edge, for a classifier that starts at zero for ever.) The paper's eps in the denominator
+    is for this case; added to it, it would shrink scores that are small as a whole.
+
+    Example:
+        >>> normalise_scores(torch.tensor([1.0, 2.0, 3.0])).tolist()
+        [0.0, 0.5, 1.0]
+        >>> normalise_scores(torch.zeros(2)).tolist()
+        [1.0, 1.0]
+    """
+    if scores.numel() == 0:
+        return scores.clone()
+    low, high = torch.aminmax(scores)
+    return torch.where(high > low, (scores - low) / (high - low), 1.0)
+
+
+@torch.no_grad()
+def smooth_scores(
+    previous: Tensor, new: Tensor, beta: float = 0.9, *, first: Tensor | bool = False
+) -> Tensor:
+    """Smooth normalised scores over time (Eq. 15): ``beta * previous + (1 - beta) * new``.
+
+    Args:
+        previous: Smoothed scores of the step before.
+        new: Normalised scores of this step.
+        beta: Momentum in [0, 1).
+        first: Whether this is the first step: then there is nothing to smooth, S(0) is ``new``.
+    """
+    first = torch.as_tensor(first, device=new.device)
+    pace = torch.where(first, new.new_ones(()), 1.0 - beta)
+    smoothed = torch.lerp(previous, new, pace)
+    return smoothed.where(smoothed >= SMALLEST, 0.0)
+
+
+@torch.no_grad()
+def draw_mask(
+    scores: Tensor,
+    rho: float = 0.5,
+    policy: str | Policy = "bernoulli",
+    *,
+    numbers: Numbers | None = None,
+) -> Tensor:
+    """Draw the mask of a step from smoothed scores: Eq. 16 for ``"bernoulli"``.
+
+    Edges with a score of at least rho are kept, the others with the probability of their score.
+
+    Args:
+        scores: Smoothed scores in [0, 1].
+        rho: The retention threshold.
+        policy: One of :data:`edgemask.heads.POLICIES`, such as ``"topk(0.3)"``, or an object.
+        numbers: ``purpose -> Tensor``, uniform numbers in (0, 1) of the scores' shape that decide.
+            Default: torch's generator.
+
+    Returns:
+        Booleans, True where an edge is kept.
+
+    Example:
+        >>> scores, numbers = torch.tensor([0.0, 0.2, 0.6]), torch.tensor([1e-9, 0.3, 0.9])
+        >>> draw_mask(scores, numbers=lambda purpose: numbers).tolist()
+        [False, False, True]
+    """
+
+    def from_torch(purpose: str) -> Tensor:
+        return torch.rand_like(scores).clamp_min_(torch.finfo(scores.dtype).tiny)
+
+    return parse_policy(policy).draw(scores, rho, numbers or from_torch)
+
+
+class EdgeScoring(MaskingHead):
     """Selective Edge Masking, whatever the edges are: scores, their update, and the options.
 
     :class:`SEMLinear` and :class:`~edgemask.heads.SKANLinear` build on it; the latter's edges are
@@ -36,6 +164,7 @@ class EdgeScoring(SeededHead):
     scores: Tensor
 
     _state_names = ("scores", "steps", "seed")
+    _masks_weight = False  # whether a pass multiplies the edge weight by the mask
 
     def _start_scoring(
         self,
@@ -48,14 +177,71 @@ class EdgeScoring(SeededHead):
         scaling: str,
         seed: int | None,
     ) -> None:
-        self.rho = _check_range("rho", rho, 0.0 <= rho <= 1.0, "[0, 1]")
-        self.beta = _check_range("beta", beta, 0.0 <= beta < 1.0, "[0, 1)")
+        self.rho = rho
+        self.beta = beta
         self.criterion = criterion
         self.policy = parse_policy(policy)
         self.inference = inference
         self.scaling = scaling
-        self._mask_space = Workspace()
         self.reset_state(seed=seed)
+
+    def raw_scores(self, samples: Tensor) -> Tensor:
+        """Score the edges on a batch, over all ranks (Eq. 13); ``(C, d)``, at least float32."""
+        raise NotImplementedError
+
+    def next_mask(self, samples: Tensor) -> Tensor:
+        """Make a step of Algorithm 1.
+
+        A batch whose scores are not finite (or that is empty, so that they are not numbers) leaves
+        the scores and the step count as they are; before the first good batch every edge is kept.
+        No value is read by the host, so that no device has to be waited for.
+        """
+        first = self.steps == 0
+        raw = self.raw_scores(samples)  # Eq. 13
+        usable = raw.isfinite().all()
+        new = normalise_scores(raw)  # Eq. 14
+        new = new.where(usable, self.scores.masked_fill(first, 1.0))
+        scores = smooth_scores(self.scores, new, self.beta, first=first)  # Eq. 15
+        mask = draw_mask(scores, self.rho, self.policy, numbers=self.uniform)  # Eq. 16
+        self.scores.copy_(scores)
+        self.steps.add_(usable)
+        return self._scaled(mask)
+
+    def magnitudes(self, samples: Tensor) -> native.Magnitudes:
+        """Return what the raw scores come from, for the native path."""
+        return native.Magnitudes(
+            self.raw_scores(samples), 1, self.scores.new_ones(samples.shape[1])
+        )
+
+    def _new_mask(self, input: Tensor) -> tuple[Tensor, Tensor]:
+        weight = self.edge_weight()
+        if not (
+            isinstance(self.policy, EdgewisePolicy) and native.usable(input, weight, self.scores)
+        ):
+            return super()._new_mask(input)
+        samples = input.detach().reshape(-1, input.shape[-1])
+        result = native.step(
+            samples,
+            self.magnitudes(samples),
+            weight if self._masks_weight and self._scaling == "none" else None,
+            self.scores,
+            steps=int(self.steps),
+            seed=int(self.seed),
+            stream=self._streams["mask"],
+            beta=self.beta,
+            thresholds=self.policy.thresholds(self.rho),
+        )
+        if result.usable:
+            self.steps.add_(1)
+        self.step_state.kept = result.kept
+        return self._scaled(result.mask), result.squares
+
+    def _scaled(self, mask: Tensor) -> Tensor:
+        """Divide kept edges by their keep probability where ``scaling`` asks for it."""
+        if self._scaling == "none":
+            return mask
+        chance = self.keep_probability().clamp_min(1.0 / self._scaling_bound)
+        return mask / chance.where(mask, 1.0)
 
     def reset_state(self, *, seed: int | None = None) -> None:
         super().reset_state(seed=seed)
@@ -85,44 +271,19 @@ class EdgeScoring(SeededHead):
 
     @scaling.setter
     def scaling(self, value: str) -> None:
-        match = re.fullmatch(r"none|inverted(?:\((\d+(?:\.\d*)?)\))?", value)
-        bound = float(match[1]) if match and match[1] else float("inf")
-        if match is None or bound < 1.0:
-            raise UserError(
-                f"scaling must be 'none', 'inverted' or 'inverted(bound)' with bound >= 1, "
-                f"got {value!r}"
-            )
+        self._scaling_bound = scaling_bound(value)
         self._scaling = value
-        self._scaling_bound = bound
-
-    def raw_scores(self, samples: Tensor, squares: Tensor) -> RawScores:
-        """Look at a batch, on all ranks, and score its edges (Eq. 13)."""
-        raise NotImplementedError
-
-    def draw_mask(self, samples: Tensor, squares: Tensor) -> Tensor:
-        raw = self.raw_scores(samples, squares)
-        key = self.next_key()
-        rule = Rule(self.rho, self.beta, self.policy)
-        mask = score_and_draw(raw, self.scores, self.steps, key, rule, self._mask_space)
-        if self._scaling == "none":
-            return mask
-        chance = self.keep_probability()
-        return mask / chance.clamp_min(1.0 / self._scaling_bound).where(mask > 0, 1.0)
 
     @torch.no_grad()
     def keep_probability(self) -> Tensor:
         """Return the probability that a step at the current scores keeps each edge (Eq. S1)."""
-        if self.rho == 0.0:
+        if self.policy.keeps_all(self.rho):
             return torch.ones_like(self.scores)
         chance = self.policy.keep_probability(self.scores, self.rho)
         return chance.where(self.steps > 0, 1.0)
 
-    @property
-    def retention(self) -> float:
-        """The share of edges kept by the last mask; expected from the scores if there is none."""
-        if self.last_mask is None:
-            return float(self.keep_probability().mean()) if self.scores.numel() else 1.0
-        return float((self.last_mask != 0).to(self.scores.dtype).mean())
+    def expected_retention(self) -> float:
+        return float(self.keep_probability().mean()) if self.scores.numel() else 1.0
 
     @torch.no_grad()
     def expected_mask(self) -> Tensor:
@@ -149,6 +310,18 @@ class EdgeScoring(SeededHead):
         return text
 
 
+def scaling_bound(scaling: str) -> float:
+    """Return the bound on the factor that ``"inverted(bound)"`` states; infinite without one."""
+    match = re.fullmatch(r"none|inverted(?:\((\d+(?:\.\d*)?)\))?", scaling)
+    bound = float(match[1]) if match and match[1] else float("inf")
+    if match is None or bound < 1.0:
+        raise UserError(
+            f"scaling must be 'none', 'inverted' or 'inverted(bound)' with bound >= 1, "
+            f"got {scaling!r}"
+        )
+    return bound
+
+
 class SEMLinear(EdgeScoring, nn.Linear):
     """A linear layer that, while it trains, keeps weak edges out of forward and backward.
 
@@ -172,7 +345,7 @@ class SEMLinear(EdgeScoring, nn.Linear):
         inference: ``"dense"`` or ``"expected"`` (Eq. S1); free to change after training.
         scaling: ``"none"`` (the paper) or ``"inverted"``, kept edges divided by their keep
             probability, with an optional bound on the factor: ``"inverted(10)"``.
-        seed: Seed of the masks. Default: chosen from torch's random state, which does not move.
+        seed: Seed of the masks. Default: one number of torch's generator.
         device: Device of the parameters.
         dtype: Type of the parameters.
 
@@ -189,24 +362,24 @@ class SEMLinear(EdgeScoring, nn.Linear):
         (True, 1)
     """
 
+    @checked
     def __init__(
         self,
         in_features: int,
         out_features: int,
         bias: bool = True,
         *,
-        rho: float = 0.5,
-        beta: float = 0.9,
-        criterion: str = "rms",
-        policy: str | Policy = "bernoulli",
-        inference: str = "dense",
-        scaling: str = "none",
+        rho: Annotated[float, Range(0, 1)] = 0.5,
+        beta: Annotated[float, Range(0, below=1)] = 0.9,
+        criterion: Annotated[str, Check(CRITERIA.name_of)] = "rms",
+        policy: Annotated[str | Policy, Check(parse_policy)] = "bernoulli",
+        inference: Literal["dense", "expected"] = "dense",
+        scaling: Annotated[str, Check(scaling_bound)] = "none",
         seed: int | None = None,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ):
         super().__init__(in_features, out_features, bias, device=device, dtype=dtype)
-        CRITERIA[criterion]
         self._start_scoring(
             rho=rho,
             beta=beta,
@@ -216,20 +389,24 @@ class SEMLinear(EdgeScoring, nn.Linear):
             scaling=scaling,
             seed=seed,
         )
-        self._kept_space = Workspace()
 
-    def raw_scores(self, samples: Tensor, squares: Tensor) -> RawScores:
+    _masks_weight = True
+
+    def magnitudes(self, samples: Tensor) -> native.Magnitudes:
         rule = CRITERIA[self.criterion]
-        weight = self.weight.detach()
-        total = rule.statistic(samples, squares, weight, self.bias)
+        if rule.statistic is sum_of_squares and not is_distributed():
+            return native.Magnitudes(self.weight, rule.power, None, rule.factor is torch.sqrt)
+        total = rule.statistic(samples, self.weight.detach(), self.bias)
         factor = rule.factor(mean_over_ranks(total, len(samples)))
+        if factor.dim() == 1:
+            return native.Magnitudes(self.weight, rule.power, factor)
+        raw = self.weight.detach().abs() ** rule.power * factor
+        return native.Magnitudes(raw, 1, raw.new_ones(raw.shape[1]))
 
-        if factor.dim() == 2:  # differs between rows, too
-            return RawScores(
-                lambda rows, out: rule.score(rows_of(weight, rows), rows_of(factor, rows), out),
-                factor.new_ones(()),
-            )
-        return RawScores(lambda rows, out: rule.magnitudes(rows_of(weight, rows), out), factor)
+    def raw_scores(self, samples: Tensor) -> Tensor:
+        return edge_scores(
+            samples, self.weight, self.bias, criterion=self.criterion, mean=mean_over_ranks
+        )
 
     def forward(self, input: Tensor) -> Tensor:
         """Apply the layer; in training, through the edges that this step keeps."""
@@ -237,16 +414,21 @@ class SEMLinear(EdgeScoring, nn.Linear):
             try:
                 return F.linear(input, self.weight, self.bias)
             except RuntimeError:
-                check_features(self, input)  # looked at here only, to predict as fast as plain
+                check_features(self, input)  # only here: predictions are as fast as plain ones
                 raise
         check_features(self, input)
-        # rho = 0 keeps every edge for certain: a plain layer, to the last bit
-        mask = self.mask_for(input) if self.training and self.rho > 0.0 else None
-        if mask is not None:
-            return masked_linear_in(self._kept_space, input, self.weight, mask, self.bias)
-        if self._inference == "dense" or self.rho == 0.0:
+        dense = self.policy.keeps_all(self.rho)  # a plain layer, to the last bit
+        mask = None if dense else self.mask_for(input)
+        if mask is None and not dense and self._inference == "expected":
+            mask = self.expected_mask()
+        if mask is None:
             return F.linear(input, self.weight, self.bias)
-        return masked_linear(input, self.weight, self.expected_mask(), self.bias)
+        kept = self.step_state.take_kept()
+        if kept is not None or (mask.dtype is torch.bool and native.usable(input, self.weight)):
+            kept = native.kept_weights(self.weight, mask, kept)
+        else:
+            kept = self.weight * mask.to(self.weight.dtype)
+        return F.linear(input, kept, self.bias)
 
     def to_plain(self) -> nn.Linear:
         """Return the plain layer that predicts as this head does at inference."""
@@ -258,9 +440,3 @@ class SEMLinear(EdgeScoring, nn.Linear):
 
     def extra_repr(self) -> str:
         return f"{nn.Linear.extra_repr(self)}, {self._options_repr()}"
-
-
-def _check_range(name: str, value: float, inside: bool, interval: str) -> float:
-    if not inside:
-        raise UserError(f"{name} must lie in {interval}, got {value!r}")
-    return float(value)

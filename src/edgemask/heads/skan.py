@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Literal
+
 import torch
 from torch import Tensor, nn
 
-from edgemask.errors import UserError
-from edgemask.heads.checks import check_features
-from edgemask.heads.distributed import mean_over_ranks
+from edgemask._options import Check, Range, checked
 from edgemask.heads.kan import KANLinear
-from edgemask.heads.policies import Policy
-from edgemask.heads.scoring import RawScores, rows_of
-from edgemask.heads.sem import EdgeScoring
+from edgemask.heads.policies import Policy, parse_policy
+from edgemask.heads.sem import EdgeScoring, scaling_bound
+from edgemask.heads.steps import check_features, mean_over_ranks
 
 __all__ = ["SKANLinear", "basis_gram", "function_moments"]
-
-_CRITERIA = ("rms", "second_moment")
 
 
 @torch.no_grad()
@@ -87,28 +85,29 @@ class SKANLinear(EdgeScoring, KANLinear):
         policy: How the mask is drawn; one of :data:`edgemask.heads.POLICIES`.
         inference: ``"dense"`` or ``"expected"`` (Eq. S1).
         scaling: ``"none"`` or ``"inverted"``, as for :class:`~edgemask.heads.SEMLinear`.
-        seed: Seed of the masks. Default: chosen from torch's random state, which does not move.
+        seed: Seed of the masks. Default: one number of torch's generator.
         device: Device of the parameters.
         dtype: Type of the parameters.
     """
 
+    @checked
     def __init__(
         self,
         in_features: int,
         out_features: int,
         bias: bool = True,
         *,
-        grid_size: int = 5,
-        spline_order: int = 3,
+        grid_size: Annotated[int, Range(1)] = 5,
+        spline_order: Annotated[int, Range(1)] = 3,
         grid_range: tuple[float, float] = (-1.0, 1.0),
-        normalise: str = "none",
+        normalise: Literal["none", "batch", "layer"] = "none",
         noise: float = 0.1,
-        rho: float = 0.5,
-        beta: float = 0.9,
-        criterion: str = "rms",
-        policy: str | Policy = "bernoulli",
-        inference: str = "dense",
-        scaling: str = "none",
+        rho: Annotated[float, Range(0, 1)] = 0.5,
+        beta: Annotated[float, Range(0, below=1)] = 0.9,
+        criterion: Literal["rms", "second_moment"] = "rms",
+        policy: Annotated[str | Policy, Check(parse_policy)] = "bernoulli",
+        inference: Literal["dense", "expected"] = "dense",
+        scaling: Annotated[str, Check(scaling_bound)] = "none",
         seed: int | None = None,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
@@ -127,10 +126,6 @@ class SKANLinear(EdgeScoring, KANLinear):
         )
         # what the basis functions are on the batch that is about to be scored
         self._functions: tuple[Tensor, Tensor] | None = None
-        if criterion not in _CRITERIA:
-            raise UserError(
-                f"criterion must be one of {', '.join(_CRITERIA)} for KAN edges, got {criterion!r}"
-            )
         self._start_scoring(
             rho=rho,
             beta=beta,
@@ -144,7 +139,7 @@ class SKANLinear(EdgeScoring, KANLinear):
     def edge_weight(self) -> Tensor:
         return self.base_weight
 
-    def raw_scores(self, samples: Tensor, squares: Tensor) -> RawScores:
+    def raw_scores(self, samples: Tensor) -> Tensor:
         assert self._functions is not None
         base, splines = self._functions
         with torch.autocast(samples.device.type, enabled=False):
@@ -154,17 +149,14 @@ class SKANLinear(EdgeScoring, KANLinear):
                 mean_over_ranks(total, len(samples)),
                 *(parameter.detach().to(samples.dtype) for parameter in coefficients),
             )
-        if self.criterion == "rms":
-            raw.sqrt_()
-
-        return RawScores(lambda rows, out: out.copy_(rows_of(raw, rows)), raw.new_ones(()))
+        return raw.sqrt_() if self.criterion == "rms" else raw
 
     def forward(self, input: Tensor) -> Tensor:
         """Apply the layer; in training, through the edges that this step keeps."""
         check_features(self, input)
         samples = input.reshape(-1, self.in_features)
         base, splines = self.basis(samples)
-        if self.rho > 0.0 and self.is_step():
+        if not self.policy.keeps_all(self.rho) and self.is_step():
             self._functions = (base.detach(), splines.detach())
             try:
                 mask = self.mask_for(samples)

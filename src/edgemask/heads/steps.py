@@ -1,4 +1,4 @@
-"""One mask a step: which forward passes draw a mask, which reuse it, and which see the dense layer.
+"""One mask per step: which forward passes draw a mask, reuse it, or see the dense layer.
 
 Algorithm 1 scores the edges and draws a mask once for a mini-batch. Methods that run the network
 several times in one optimisation step (two views, mix-up, SAM, micro-batches, teachers, recomputed
@@ -23,18 +23,35 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any, ClassVar
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 
-__all__ = ["StepState", "StepwiseHead", "one_step", "predicting"]
+from edgemask.errors import UserError
+from edgemask.heads.philox import is_distributed, new_seed, stream_of, uniform
+
+__all__ = [
+    "MaskingHead",
+    "StepState",
+    "StepwiseHead",
+    "check_features",
+    "mean_over_ranks",
+    "one_step",
+    "predicting",
+    "to_linear",
+]
+
+_PURPOSES = ("mask", "shuffle-coarse", "shuffle-fine", "samples")
 
 
 class StepState:
     """What a head knows about the step it is in. Copies and pickles start outside any step.
 
     Attributes:
-        mask: The mask of the last step.
+        mask: The mask of the last step: booleans, or factors where kept edges are scaled.
+        kept: The weights times the mask, from the native path to the pass that asked for it.
         seen: The sums of squares of the passes that used it, to know one of them when it returns.
         returned: Those of them that backward has repeated.
         missed: Those of the step before that it did not repeat, and whose mask is gone.
@@ -43,16 +60,22 @@ class StepState:
         predicting: How many :func:`predicting` blocks are open around it.
     """
 
-    __slots__ = ("blocks", "drawn", "mask", "missed", "predicting", "returned", "seen")
+    __slots__ = ("blocks", "drawn", "kept", "mask", "missed", "predicting", "returned", "seen")
 
     def __init__(self) -> None:
         self.mask: Tensor | None = None
+        self.kept: Tensor | None = None
         self.seen: list[Tensor] = []
         self.returned: list[Tensor] = []
         self.missed: list[Tensor] = []
         self.blocks = 0
         self.drawn = False
         self.predicting = 0
+
+    def take_kept(self) -> Tensor | None:
+        """Return the kept weights once: the weights may have moved when a next pass comes."""
+        kept, self.kept = self.kept, None
+        return kept
 
     def __deepcopy__(self, memo: dict[int, object]) -> StepState:
         return StepState()
@@ -62,19 +85,12 @@ class StepState:
 
 
 class StepwiseHead(nn.Module):
-    """A head that is random in training and obeys the one-mask-a-step rule.
+    """A head that is random in training: it tells training steps from predictions.
 
-    A subclass says how a step's mask is made (:meth:`draw_mask`) and what a pass does with it, and
-    has an attribute ``step_state``, a :class:`StepState`. The mask is never a buffer: distributed
-    wrappers overwrite buffers between passes.
+    A subclass sets ``step_state``, a :class:`StepState`.
     """
 
     step_state: StepState
-
-    @property
-    def last_mask(self) -> Tensor | None:
-        """The mask of the last step, or None before the first."""
-        return self.step_state.mask
 
     def is_step(self) -> bool:
         """Whether a pass made now belongs to a training step; otherwise it is a prediction."""
@@ -83,12 +99,91 @@ class StepwiseHead(nn.Module):
             return False
         return torch.is_grad_enabled() or (state.blocks > 0 and not _inference_mode())
 
-    def draw_mask(self, samples: Tensor, squares: Tensor) -> Tensor:
+
+class MaskingHead(StepwiseHead):
+    """A head that draws one mask of edges per step, as a function of its seed and step count.
+
+    A subclass says how a step's mask is made (:meth:`next_mask`) and what a pass does with it.
+    Seed and count are in the ``state_dict``, so that a run resumes with the masks it would have
+    drawn. The checkpoint of a plain layer, which has neither, loads all the same, with
+    ``strict=True``, and starts the state afresh. The mask is never a buffer: distributed wrappers
+    overwrite buffers between passes.
+
+    Attributes:
+        steps: How many steps the head has made.
+        seed: The key of its random numbers. A seed that was given explicitly stays when a
+            checkpoint is loaded; another one is replaced by the checkpoint's.
+    """
+
+    steps: Tensor
+    seed: Tensor
+
+    _state_names: ClassVar[tuple[str, ...]] = ("steps", "seed")
+
+    def edge_weight(self) -> Tensor:
+        """Return a ``(C, d)`` parameter with one entry per edge."""
+        weight = self.weight
+        assert isinstance(weight, Tensor)
+        return weight
+
+    def reset_state(self, *, seed: int | None = None) -> None:
+        """Start afresh; ``__init__`` calls it as well.
+
+        Args:
+            seed: The new seed. Default: one number of torch's generator (none on the meta device,
+                which holds no values).
+        """
+        weight = self.edge_weight()
+        rows, columns = weight.shape
+        self._given_seed = seed
+        if seed is None:
+            seed = 0 if weight.device.type == "meta" else new_seed()
+        self.step_state = StepState()
+        self._streams = {purpose: stream_of(rows, columns, purpose) for purpose in _PURPOSES}
+        for name, number in (("steps", 0), ("seed", int(seed))):
+            buffer = torch.full((), number, dtype=torch.int64, device=weight.device)
+            self.register_buffer(name, buffer)
+
+    def reset_parameters(self) -> None:
+        """Draw new parameters and start the state afresh, as ``to_empty`` asks for."""
+        super().reset_parameters()  # type: ignore[misc]
+        if hasattr(self, "step_state"):
+            self.reset_state()
+
+    def uniform(self, purpose: str = "mask") -> Tensor:
+        """Return the coming step's random numbers, one per edge, ``(C, d)``."""
+        rows, columns = self.edge_weight().shape
+        return uniform(self.seed, self.steps, rows, columns, self._streams[purpose])
+
+    @property
+    def last_mask(self) -> Tensor | None:
+        """A copy of the last step's mask as floating-point numbers, or None before the first."""
+        mask = self.step_state.mask
+        if mask is None:
+            return None
+        dtype = torch.promote_types(self.edge_weight().dtype, torch.float32)
+        return mask.to(dtype, copy=True)
+
+    @property
+    def retention(self) -> float:
+        """The share of edges kept by the last mask; the expected one before the first."""
+        mask = self.step_state.mask
+        if mask is None:
+            return self.expected_retention()
+        return float((mask != 0).float().mean()) if mask.numel() else 1.0
+
+    def expected_retention(self) -> float:
+        """Return the share of edges that a step made now would keep, on average."""
+        return 1.0
+
+    def next_mask(self, samples: Tensor) -> Tensor:
         """Make one step: learn from a batch and return a new mask. Runs without gradient.
 
         Args:
             samples: The batch, ``(N, d)``, in float32 or float64.
-            squares: The sum of squares of each of its columns, ``(d,)``.
+
+        Returns:
+            A new tensor: booleans, or the factors of the edges where they are scaled.
         """
         raise NotImplementedError
 
@@ -99,18 +194,19 @@ class StepwiseHead(nn.Module):
         state = self.step_state
         again = state.blocks > 0 and state.drawn
         with torch.no_grad():
-            samples = _as_samples(input)
-            squares = samples.square().sum(dim=0)
             if _inside_backward():
-                return self._mask_of_repeated_pass(squares, again)
+                return self._mask_of_repeated_pass(_sum_of_squares(input), again)
             if again:
-                state.seen.append(squares)
+                state.seen.append(_sum_of_squares(input))
                 return state.mask
-            state.mask = None  # gives its memory back, if nobody else holds it
-            state.mask = self.draw_mask(samples, squares)
+            state.mask, squares = self._new_mask(input)
             state.missed, state.seen, state.returned = state.seen, [squares], []
             state.drawn = True
         return state.mask
+
+    def _new_mask(self, input: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the mask of a new step and the batch's sums of squares."""
+        return self.next_mask(_as_samples(input)), _sum_of_squares(input)
 
     def _mask_of_repeated_pass(self, squares: Tensor, in_block: bool) -> Tensor:
         """Find the pass that backward repeats among those that used the current mask.
@@ -135,6 +231,67 @@ class StepwiseHead(nn.Module):
             "optimisation step inside `with edgemask.one_step(model):`"
         )
 
+    def _load_from_state_dict(
+        self,
+        state_dict: dict[str, Any],
+        prefix: str,
+        local_metadata: dict[str, Any],
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        given = own = self._given_seed
+        if own is None and self.seed.device.type != "meta":
+            own = int(self.seed)
+        plain = not any(prefix + name in state_dict for name in self._state_names)
+        if plain:
+            state = {prefix + name: getattr(self, name) for name in self._state_names}
+            state_dict = {**state_dict, **state}
+        super()._load_from_state_dict(
+            state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+        )
+        if plain:  # after the weights, which may have come to another device (assign=True)
+            self.reset_state(seed=own)
+        elif given is not None:
+            self.seed.fill_(given)
+        self._given_seed = given
+        self.step_state = StepState()
+
+
+def check_features(head: nn.Module, input: Tensor) -> None:
+    """Refuse an input whose last dimension is not the head's, before any state is written.
+
+    Raises:
+        UserError: Names the head, its sizes and the input's shape.
+    """
+    if input.dim() == 0 or input.shape[-1] != head.in_features:
+        raise UserError(
+            f"{type(head).__name__}({head.in_features}, {head.out_features}) takes inputs of shape "
+            f"(*, {head.in_features}), got {tuple(input.shape)}"
+        )
+
+
+def to_linear(head: nn.Linear) -> nn.Linear:
+    """Return the plain layer with a head's size, mode and very parameters."""
+    plain = nn.Linear(head.in_features, head.out_features, head.bias is not None, device="meta")
+    plain.weight = head.weight
+    plain.bias = head.bias
+    return plain.train(head.training)
+
+
+def mean_over_ranks(total: Tensor, count: int) -> Tensor:
+    """Divide a sum over samples by their number, over all ranks of a distributed job.
+
+    One all-reduce of the sum's entries and the count: exact for ranks with unequal batches, and a
+    rank with an empty one joins all the same. With no sample at all the mean is not a number.
+    """
+    if is_distributed():
+        packed = torch.cat([total.flatten(), total.new_full((1,), count)])
+        dist.all_reduce(packed)
+        return packed[:-1].view_as(total) / packed[-1]
+    return total / count
+
 
 def _distances(passes: list[Tensor], squares: Tensor) -> list[float]:
     """Return by how much the sums of squares of each pass differ from those given, relatively."""
@@ -147,6 +304,10 @@ def _as_samples(input: Tensor) -> Tensor:
     """Flatten the leading dimensions, and leave half precision: statistics need the range."""
     samples = input.detach().reshape(-1, input.shape[-1])
     return samples.float() if samples.dtype in (torch.float16, torch.bfloat16) else samples
+
+
+def _sum_of_squares(input: Tensor) -> Tensor:
+    return _as_samples(input).square().sum(dim=0)
 
 
 def _inference_mode() -> bool:

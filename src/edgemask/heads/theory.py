@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from edgemask.heads.sem import edge_scores
+
 __all__ = [
     "gradient_error_bound",
     "obd_bound",
@@ -23,8 +25,6 @@ def obd_estimate(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> T
     Shape:
         ``(B, d), (C, d), (C,) -> (C, d)``
     """
-    from edgemask.heads.functional import edge_scores
-
     return edge_scores(input, weight, bias, criterion="obd")
 
 
@@ -35,8 +35,6 @@ def obd_bound(input: Tensor, weight: Tensor) -> Tensor:
     Shape:
         ``(B, d), (C, d) -> (C, d)``
     """
-    from edgemask.heads.functional import edge_scores
-
     return edge_scores(input, weight, criterion="second_moment") / 8.0
 
 
@@ -56,12 +54,14 @@ def gradient_error_bound(
 ) -> Tensor:
     """Bound the gradient error that wrong labels cause in the backbone (Eqs. 9, 10; Proposition 2).
 
-    ``U = mean_i |y_i - y~_i|_2 * |M * W|_F * |dv_i / dtheta|_2``. With the mask it is never larger
-    than without, and smaller if a nonzero weight is masked and the error is not zero.
+    ``U = mean_i |y_i - y~_i|_2 * |M * W|_F * |dv_i / dtheta|_2``. With a mask of zeros and
+    ones it is never larger than without, and smaller if a nonzero weight is masked and the error is
+    not zero. A mask that scales kept edges up (``scaling="inverted"``) may make it larger.
 
     Args:
         label_errors: ``y_i - y~_i``, true minus given label as one-hot rows, ``(B, C)``.
-        jacobian_norms: The norm of each sample's Jacobian of the features, ``(B,)``.
+        jacobian_norms: The norm of each sample's Jacobian of the features, ``(B,)``; with estimated
+            norms the result is an estimate, too.
         weight: The classifier's weights, ``(C, d)``.
         mask: The realised mask, or None for the dense classifier.
     """

@@ -1,4 +1,4 @@
-"""Robust losses, one family a file: logits and targets in, per-sample values or their mean out.
+"""Robust losses, one family per file: logits and targets in, per-sample values or their mean out.
 
 >>> import torch
 >>> from edgemask import losses
@@ -11,22 +11,35 @@ from __future__ import annotations
 
 from edgemask._registry import Registry
 from edgemask.losses import functional
-from edgemask.losses.alf import NCEAELLoss, NCEAGCELoss, NCEAULLoss
-from edgemask.losses.anl import ANLCEERLoss, ANLCELoss, ANLFLLoss
-from edgemask.losses.apl import NCEMAELoss, NCERCELoss, NFLMAELoss, NFLRCELoss
 from edgemask.losses.asymmetric import AELLoss, AGCELoss, AMSELoss, ANormLoss, AULLoss
-from edgemask.losses.base import Loss
-from edgemask.losses.bounded import MAELoss, MSELoss, RCELoss, SCELoss
+from edgemask.losses.base import Loss, loss
+from edgemask.losses.bounded import MAELoss, MSELoss, RCELoss
 from edgemask.losses.build import build
 from edgemask.losses.cross_entropy import CELoss, FocalLoss, LabelSmoothingLoss
 from edgemask.losses.elr import ELRLoss
 from edgemask.losses.gce import GCELoss, TruncatedGCELoss
-from edgemask.losses.jal import JALCELoss, JALFLLoss
 from edgemask.losses.ldr import LDRLoss
 from edgemask.losses.logit_clip import LogitClipLoss
 from edgemask.losses.negative import NNCELoss, NNFLLoss
 from edgemask.losses.normalized import NCELoss, NFLLoss, NGCELoss
-from edgemask.losses.pair import PairLoss
+from edgemask.losses.pairs import (
+    ANLCEERLoss,
+    ANLCELoss,
+    ANLFLLoss,
+    JALCELoss,
+    JALFLLoss,
+    NCEAELLoss,
+    NCEAGCELoss,
+    NCEAULLoss,
+    NCEMAELoss,
+    NCERCELoss,
+    NFLMAELoss,
+    NFLRCELoss,
+    NGCEMAELoss,
+    NGCERCELoss,
+    PairLoss,
+    SCELoss,
+)
 from edgemask.losses.presets import Preset, preset, preset_settings
 from edgemask.losses.sop import SOPLoss
 
@@ -62,6 +75,8 @@ __all__ = [
     "NFLMAELoss",
     "NFLRCELoss",
     "NGCELoss",
+    "NGCEMAELoss",
+    "NGCERCELoss",
     "NNCELoss",
     "NNFLLoss",
     "PairLoss",
@@ -72,21 +87,21 @@ __all__ = [
     "TruncatedGCELoss",
     "build",
     "functional",
+    "loss",
     "preset",
     "preset_settings",
 ]
 
-# A short name stands after the full one that it means.
 LOSSES: Registry[type[Loss]] = Registry(
     "loss",
     {
         "ce": CELoss,
-        "ls": LabelSmoothingLoss,
+        "label-smoothing": LabelSmoothingLoss,
         "focal": FocalLoss,
         "mae": MAELoss,
         "mse": MSELoss,
         "gce": GCELoss,
-        "tgce": TruncatedGCELoss,
+        "truncated-gce": TruncatedGCELoss,
         "rce": RCELoss,
         "sce": SCELoss,
         "nce": NCELoss,
@@ -103,19 +118,26 @@ LOSSES: Registry[type[Loss]] = Registry(
         "nce+mae": NCEMAELoss,
         "nfl+rce": NFLRCELoss,
         "nfl+mae": NFLMAELoss,
+        "ngce+rce": NGCERCELoss,
+        "ngce+mae": NGCEMAELoss,
         "nce+agce": NCEAGCELoss,
         "nce+aul": NCEAULLoss,
         "nce+ael": NCEAELLoss,
         "anl-ce": ANLCELoss,
         "anl-fl": ANLFLLoss,
         "anl-ce-er": ANLCEERLoss,
-        "anl": ANLCELoss,
         "jal-ce": JALCELoss,
         "jal-fl": JALFLLoss,
-        "jal": JALCELoss,
         "ldr": LDRLoss,
-        "ce+lc": LogitClipLoss,
+        "logit-clipping": LogitClipLoss,
         "elr": ELRLoss,
         "sop": SOPLoss,
+    },
+    aliases={
+        "anl": "anl-ce",
+        "ce+lc": "logit-clipping",
+        "jal": "jal-ce",
+        "ls": "label-smoothing",
+        "tgce": "truncated-gce",
     },
 )

@@ -2,51 +2,37 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
-from edgemask.losses._common import expected, prepare, require
-from edgemask.losses.base import Loss, Reduction
+from edgemask._options import Range
+from edgemask.losses.base import Loss, NonNegative, at_label, expected, loss, valid_labels
 
-__all__ = [
-    "CELoss",
-    "FocalLoss",
-    "LabelSmoothingLoss",
-    "cross_entropy",
-    "focal",
-    "focal_terms",
-    "label_smoothing",
-]
+__all__ = ["CELoss", "FocalLoss", "LabelSmoothingLoss", "cross_entropy", "focal", "focal_terms"]
 
 
-def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
-    """Return −log p_y for every sample."""
-    return expected(torch.neg, *prepare(logits, target))
-
-
-def label_smoothing(logits: Tensor, target: Tensor, *, rate: float = 0.1) -> Tensor:
-    """Return the cross entropy with (1−r)·t + r/K for every sample; r may be negative."""
-    log_probs, target = prepare(logits, target)
-    return (1 - rate) * expected(torch.neg, log_probs, target) - rate * log_probs.mean(dim=1)
+def cross_entropy(log_probs: Tensor, target: Tensor) -> Tensor:
+    """Return −log p_y."""
+    return -at_label(log_probs, target)
 
 
 def focal_terms(log_probs: Tensor, gamma: float) -> Tensor:
     """Return −sg[(1−p)^γ]·log p, elementwise; the factor carries no gradient."""
-    factor = torch.expm1(log_probs.detach()).neg().clamp(min=0.0).pow(gamma)
-    return -factor * log_probs
+    factor = torch.expm1(log_probs.detach()).neg_().pow_(gamma).neg_()
+    return factor * log_probs
 
 
-def focal(logits: Tensor, target: Tensor, *, gamma: float = 0.5) -> Tensor:
-    """Return the focal loss of every sample."""
-    log_probs, target = prepare(logits, target)
+def focal(log_probs: Tensor, target: Tensor, gamma: float) -> Tensor:
+    """Return −sg[(1−p_y)^γ]·log p_y."""
     return expected(lambda log_p: focal_terms(log_p, gamma), log_probs, target)
 
 
+@loss
 class CELoss(Loss):
-    """Cross entropy (CE), the loss that fits every label in the end, wrong ones too.
-
-    Args:
-        reduction: ``"mean"`` or ``"none"``.
+    """Cross entropy (CE), which fits every label in the end, wrong ones included.
 
     Example:
         >>> CELoss()(torch.zeros(1, 4), torch.tensor([2]))
@@ -56,19 +42,29 @@ class CELoss(Loss):
     equation = "−log p_y"
     reference = "the usual definition, torch.nn.CrossEntropyLoss"
 
-    def __init__(self, *, reduction: Reduction = "mean"):
-        super().__init__(reduction=reduction)
+    def formula(self, log_probs: Tensor, target: Tensor) -> Tensor:
+        """Return −log p_y."""
+        return cross_entropy(log_probs, target)
 
-    def _per_sample(self, logits: Tensor, target: Tensor) -> Tensor:
-        return cross_entropy(logits, target)
+    def forward(self, logits: Tensor, target: Tensor, index: Tensor | None = None) -> Tensor:
+        """Compute the loss of a batch; see :meth:`Loss.forward`."""
+        usual = (
+            (self.weight is None and self.scale == 1.0 and self.reduction == "mean")
+            and (logits.dtype == torch.float32 and target.dtype == torch.int64 and logits.is_cpu)
+            and (logits.ndim == 2 and logits.shape[1] > 1 and logits.shape[:1] == target.shape)
+            and (target.numel() > 0)
+        )
+        if usual and valid_labels(target, logits.shape[1], self.ignore_index) is None:
+            return F.cross_entropy(logits, target)  # the same in fewer operations
+        return super().forward(logits, target, index)
 
 
+@loss
 class LabelSmoothingLoss(Loss):
     """Label smoothing (LS): cross entropy with a share of the label spread over all classes.
 
     Args:
         rate: The share r that is spread; negative ("negative label smoothing") sharpens instead.
-        reduction: ``"mean"`` or ``"none"``.
     """
 
     equation = "−Σ_k [(1−r)·t_k + r/K]·log p_k"
@@ -77,15 +73,15 @@ class LabelSmoothingLoss(Loss):
         "Wei et al., To Smooth or Not? When Label Smoothing Meets Noisy Labels, ICML 2022"
     )
 
-    def __init__(self, rate: float = 0.1, *, reduction: Reduction = "mean"):
-        super().__init__(reduction=reduction)
-        require(rate <= 1.0, "rate", rate, "at most 1 (negative rates are allowed)")
-        self.rate = rate
+    rate: Annotated[float, Range(high=1)] = 0.1
 
-    def _per_sample(self, logits: Tensor, target: Tensor) -> Tensor:
-        return label_smoothing(logits, target, rate=self.rate)
+    def formula(self, log_probs: Tensor, target: Tensor) -> Tensor:
+        """Return the cross entropy with (1−r)·t + r/K."""
+        uniform = -log_probs.mean(dim=1, keepdim=True)
+        return (1 - self.rate) * cross_entropy(log_probs, target) + self.rate * uniform
 
 
+@loss
 class FocalLoss(Loss):
     """Focal loss (FL): cross entropy with less weight on samples that are already fitted.
 
@@ -93,16 +89,13 @@ class FocalLoss(Loss):
 
     Args:
         gamma: Strength γ of the focal factor.
-        reduction: ``"mean"`` or ``"none"``.
     """
 
     equation = "−sg[(1−p_y)^γ]·log p_y"
     reference = "Lin et al., Focal Loss for Dense Object Detection, ICCV 2017"
 
-    def __init__(self, gamma: float = 0.5, *, reduction: Reduction = "mean"):
-        super().__init__(reduction=reduction)
-        require(gamma >= 0.0, "gamma", gamma, "a number that is not negative")
-        self.gamma = gamma
+    gamma: NonNegative = 0.5
 
-    def _per_sample(self, logits: Tensor, target: Tensor) -> Tensor:
-        return focal(logits, target, gamma=self.gamma)
+    def formula(self, log_probs: Tensor, target: Tensor) -> Tensor:
+        """Return −sg[(1−p_y)^γ]·log p_y."""
+        return focal(log_probs, target, self.gamma)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, field
+from typing import Annotated
+
 import torch
 from torch import Tensor
 
-from edgemask.losses._common import check_index, expected, prepare, require
-from edgemask.losses.base import Loss, Reduction
+from edgemask._options import Range
+from edgemask.losses.base import BelowHalf, Clip, Loss, Rows, check_index, loss
+from edgemask.losses.cross_entropy import cross_entropy
 
 __all__ = ["ELRLoss", "elr_probabilities", "elr_regulariser"]
 
@@ -17,12 +21,13 @@ def elr_probabilities(log_probs: Tensor, min_prob: float = 1e-4) -> Tensor:
 
 
 def elr_regulariser(probabilities: Tensor, ensemble: Tensor) -> Tensor:
-    """Return log(1 − ⟨ensemble, p⟩) for every sample; the ensemble carries no gradient."""
+    """Return log(1 − ⟨ensemble, p⟩) of each sample, (B,); the ensemble carries no gradient."""
     return torch.log(1.0 - (ensemble.detach() * probabilities).sum(dim=1))
 
 
+@loss
 class ELRLoss(Loss):
-    """Early-learning regularisation (ELR): cross entropy, and loyalty to one's early predictions.
+    """Early-learning regularisation (ELR): cross entropy, and agreement with early predictions.
 
     Every sample has a running mean of its predictions. In ``train()`` mode with gradients on, the
     mean is updated before it is used; in ``eval()`` mode or under ``no_grad`` it is only used.
@@ -35,7 +40,6 @@ class ELRLoss(Loss):
         beta: Momentum β of the running means.
         lam: Weight λ of the regulariser.
         min_prob: Probabilities of the regulariser are clipped to [min_prob, 1 − min_prob].
-        reduction: ``"mean"`` or ``"none"``.
     """
 
     equation = (
@@ -43,45 +47,35 @@ class ELRLoss(Loss):
     )
     reference = "Liu et al., Early-Learning Regularization Prevents Memorization, NeurIPS 2020"
     needs_index = True
-    ensemble: Tensor
 
-    def __init__(
-        self,
-        num_samples: int,
-        num_classes: int,
-        *,
-        beta: float = 0.7,
-        lam: float = 3.0,
-        min_prob: float = 1e-4,
-        reduction: Reduction = "mean",
-    ):
-        super().__init__(reduction=reduction)
-        require(num_samples > 0, "num_samples", num_samples, "a positive size")
-        require(num_classes > 1, "num_classes", num_classes, "at least 2")
-        require(0.0 <= beta < 1.0, "beta", beta, "a momentum in [0, 1)")
-        require(0.0 < min_prob < 0.5, "min_prob", min_prob, "a number between 0 and 0.5")
-        self.num_samples = num_samples
-        self.num_classes = num_classes
-        self.beta = beta
-        self.lam = lam
-        self.min_prob = min_prob
-        self.register_buffer("ensemble", torch.zeros(num_samples, num_classes))
+    num_samples: Annotated[int, Range(1)]
+    num_classes: Annotated[int, Range(2)]
+    _: KW_ONLY
+    beta: Clip = 0.7
+    lam: Annotated[float, Range()] = 3.0
+    min_prob: BelowHalf = 1e-4
+    ensemble: Tensor = field(init=False)
 
-    def forward(self, logits: Tensor, target: Tensor, index: Tensor | None = None) -> Tensor:
-        """Compute the loss of a batch; ``index`` holds the samples' positions, (B,)."""
-        log_probs, target = prepare(logits, target)
-        if logits.shape[1] != self.num_classes:
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.register_buffer("ensemble", torch.zeros(self.num_samples, self.num_classes))
+
+    def values(self, rows: Rows, index: Tensor | None) -> Tensor:
+        """Return the loss of each row; ``index`` holds the samples' positions."""
+        if rows.logits.shape[1] != self.num_classes:
             raise ValueError(
-                f"logits of {logits.shape[1]} classes: ELR was made for num_classes="
+                f"logits of {rows.logits.shape[1]} classes: ELR was made for num_classes="
                 f"{self.num_classes}"
             )
-        index = check_index(index, len(logits), self.num_samples, "ELR").to(self.ensemble.device)
+        index = check_index(index, rows.shape, self.num_samples, "ELR").to(self.ensemble.device)
+        log_probs = torch.log_softmax(rows.logits, dim=1)
         probabilities = elr_probabilities(log_probs, self.min_prob)
         ensemble = self.ensemble[index].to(log_probs)
         if self.training and torch.is_grad_enabled():
-            now = probabilities.detach()
-            now = now / now.sum(dim=1, keepdim=True)
-            ensemble = self.beta * ensemble + (1.0 - self.beta) * now
+            prediction = probabilities.detach()
+            prediction = prediction / prediction.sum(dim=1, keepdim=True)
+            updated = self.beta * ensemble + (1.0 - self.beta) * prediction
+            ensemble = updated if rows.valid is None else torch.where(rows.valid, updated, ensemble)
             self.ensemble[index] = ensemble.to(self.ensemble)
-        cross_entropy = expected(torch.neg, log_probs, target)
-        return self._reduce(cross_entropy + self.lam * elr_regulariser(probabilities, ensemble))
+        regulariser = elr_regulariser(probabilities, ensemble)[:, None]
+        return cross_entropy(log_probs, rows.target) + self.lam * regulariser

@@ -8,44 +8,40 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from edgemask.losses._common import as_distribution, prepare, require, widen
-from edgemask.losses.base import Loss, Reduction
+from edgemask.losses.base import (
+    Loss,
+    NonNegative,
+    Positive,
+    Rows,
+    at_label,
+    loss,
+    off_label,
+)
 
-__all__ = ["LDRLoss", "ldr"]
+__all__ = ["LDRLoss", "positive_scores"]
 
-# Below this logit softplus(z) = e^z to more digits than float64 has after the first correction.
-_TAIL = -20.0
-
-
-def _log_softplus(z: Tensor) -> Tensor:
-    """Return log softplus(z) without underflow: log(log1p(e^z)) = z − e^z/2 + ... for small z."""
-    tail = z - 0.5 * z.clamp(max=_TAIL).exp()
-    return torch.where(z < _TAIL, tail, F.softplus(z.clamp(min=_TAIL)).log())
+# Below this logit softplus(z) = e^z to more digits than float64 has.
+_TAIL = -40.0
 
 
-def ldr(
-    logits: Tensor, target: Tensor, *, margin: float = 0.1, temperature: float = 10.0
-) -> Tensor:
-    """Return the LDR loss of every sample.
+def positive_scores(logits: Tensor) -> Tensor:
+    """Return softplus(z) / mean_k softplus(z_k).
 
-    The scores s = softplus(z) / mean softplus(z) are computed as K·softmax(log softplus(z)),
-    which is the same number and stays right where all softplus(z) underflow.
+    Where all logits of a row lie below ``_TAIL``, softplus(z) = e^z, and the quotient does not
+    change when the row is shifted; so such a row is shifted up, where nothing underflows.
     """
-    log_probs, target = prepare(logits, target)
-    classes = logits.shape[1]
-    scores = classes * F.softmax(_log_softplus(widen(logits)), dim=1)
-    label = as_distribution(target, log_probs)
-    gaps = margin * (1 - label) + scores - (label * scores).sum(dim=1, keepdim=True)
-    return temperature * (torch.logsumexp(gaps / temperature, dim=1) - math.log(classes))
+    shift = (_TAIL - logits.detach().amax(dim=1, keepdim=True)).clamp_(min=0.0)
+    positive = F.softplus(logits + shift)
+    return positive / positive.mean(dim=1, keepdim=True)
 
 
+@loss
 class LDRLoss(Loss):
     """Label distributionally robust loss (LDR), on positive scores instead of probabilities.
 
     Args:
         margin: Margin c by which the label's score should lead.
         temperature: Temperature λ of the soft maximum over the classes.
-        reduction: ``"mean"`` or ``"none"``.
     """
 
     equation = (
@@ -55,14 +51,13 @@ class LDRLoss(Loss):
     reference = "Zhu et al., Label Distributionally Robust Losses, ICML 2023"
     bounded = True
 
-    def __init__(
-        self, margin: float = 0.1, temperature: float = 10.0, *, reduction: Reduction = "mean"
-    ):
-        super().__init__(reduction=reduction)
-        require(margin >= 0.0, "margin", margin, "a margin that is not negative")
-        require(temperature > 0.0, "temperature", temperature, "a positive number")
-        self.margin = margin
-        self.temperature = temperature
+    margin: NonNegative = 0.1
+    temperature: Positive = 10.0
 
-    def _per_sample(self, logits: Tensor, target: Tensor) -> Tensor:
-        return ldr(logits, target, margin=self.margin, temperature=self.temperature)
+    def values(self, rows: Rows, index: Tensor | None) -> Tensor:
+        """Return the loss of each row."""
+        del index
+        scores = positive_scores(rows.logits)
+        raised = (scores + off_label(self.margin, rows.target, scores)) / self.temperature
+        maximum = torch.logsumexp(raised, dim=1, keepdim=True) - math.log(scores.shape[1])
+        return self.temperature * maximum - at_label(scores, rows.target)

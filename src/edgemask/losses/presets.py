@@ -1,30 +1,18 @@
-"""Published settings of the losses, with their sources."""
+"""Losses with published settings."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from edgemask.errors import UserError, unknown_name
-from edgemask.losses._published import (
-    FAMILIES,
-    OWN_SOURCE,
-    PARAMETERS,
-    PENALTIES,
-    SOURCES,
-    TRAINING,
-)
 from edgemask.losses.base import Loss, Reduction
-from edgemask.losses.build import build, canonical, loss_class
+from edgemask.losses.build import build
+from edgemask.losses.published import SOURCES, Noise, Preset, row, tables, training
 
-__all__ = ["Preset", "preset", "preset_settings"]
+__all__ = ["Preset", "preset", "preset_settings", "published"]
 
-Noise = Literal["symmetric", "asymmetric"]
-
-# Clamps of the probabilities: the JAL code has one for all its losses, the others another.
-_MIN_PROB = {"jal": 1e-8, "anl": 1e-7, "apl": 1e-7, "alf": 1e-7}
 _CLASSES = {"cifar10": 10, "cifar100": 100, "webvision": 50, "clothing1m": 14, "mnist": 10}
 _ALIASES = {
     "cifar-10": "cifar10",
@@ -40,62 +28,6 @@ _STAND_INS = {
     "fashion-mnist": "mnist",
     "webvision": "cifar100",
 }
-
-
-@dataclass(frozen=True, kw_only=True)
-class Preset:
-    """Hyper-parameters of a loss and the training settings that they were published with.
-
-    A setting that the source does not state is None.
-    """
-
-    loss: str
-    """Name of the loss."""
-    dataset: str | None
-    """The dataset that was asked for."""
-    published_for: str | None
-    """The dataset whose numbers these are; None where the loss has no published numbers."""
-    params: Mapping[str, float] = field(default_factory=dict)
-    """Arguments of the loss."""
-    source: str
-    """Where the numbers come from, in words, with address and commit."""
-    url: str | None = None
-    """Address of the source."""
-    commit: str | None = None
-    """Commit of the source."""
-    optimiser: str | None = None
-    """Name of the optimiser."""
-    lr: float | None = None
-    """Learning rate at the start."""
-    momentum: float | None = None
-    """Momentum of the optimiser."""
-    nesterov: bool = False
-    """Whether the momentum is Nesterov's."""
-    weight_decay: float | None = None
-    """L2 penalty, as weight decay of the optimiser."""
-    l1: float = 0.0
-    """L1 penalty: this times Σ|w| over all parameters is added to the loss before backward."""
-    epochs: int | None = None
-    """Number of epochs."""
-    batch_size: int | None = None
-    """Samples a step, over all devices."""
-    grad_clip: float | None = None
-    """Largest norm of the whole gradient, the L1 penalty's part included."""
-    schedule: str | None = None
-    """Learning-rate schedule: cosine, cosine-restarts, step or milestones; stepped every epoch."""
-    min_lr: float | None = None
-    """Learning rate at the end of a cosine."""
-    step_size: int | None = None
-    """Epochs between two steps, or between two restarts."""
-    gamma: float | None = None
-    """Factor of the learning rate at a step or milestone."""
-    milestones: tuple[int, ...] = ()
-    """Epochs at which the learning rate falls."""
-
-    @property
-    def published(self) -> bool:
-        """Whether the numbers were published for the very dataset that was asked for."""
-        return self.published_for is not None and self.published_for == self.dataset
 
 
 def preset_settings(
@@ -119,8 +51,8 @@ def preset_settings(
     Args:
         name: Name of the loss.
         dataset: Name of the dataset: cifar10, cifar100, webvision, clothing1m, mnist, or any other.
-        source: One of jal, anl, apl, alf, elr, sop, to ask for that repository's numbers.
-        noise: Kind of label noise; only ELR, SOP and APL's NFL tell them apart.
+        source: One of jal, anl, apl, alf, elr, sop, for that repository's numbers.
+        noise: Kind of label noise; only ELR, SOP and APL's NFL distinguish them.
         num_classes: Number of classes, for the choice of a stand-in.
 
     Raises:
@@ -131,7 +63,9 @@ def preset_settings(
         >>> settings.params, settings.l1
         ({'alpha': 5.0, 'beta': 1.0, 'a': 20.0}, 5e-06)
     """
-    name = canonical(name)
+    from edgemask.losses import LOSSES
+
+    name = LOSSES.name_of(name)
     if source is not None and source not in SOURCES:
         raise unknown_name("source of presets", source, SOURCES)
     if noise not in ("symmetric", "asymmetric"):
@@ -139,11 +73,11 @@ def preset_settings(
     dataset = _normalise(dataset)
     for candidate in _candidates(dataset, num_classes):
         for place in _places(name, source):
-            row = _row(PARAMETERS[place].get(name, {}), candidate, noise)
-            if row is not None:
-                return _compose(name, dataset, candidate, place, row, noise)
+            params = row(tables(place)["losses"].get(name, {}), candidate, noise)
+            if params is not None:
+                return _compose(name, dataset, candidate, place, params, noise)
     if source is not None:
-        known = ", ".join(PARAMETERS[source])
+        known = ", ".join(tables(source)["losses"])
         raise UserError(f"source {source!r} has no numbers for the loss {name!r}; it has: {known}")
     return _defaults(name, dataset, num_classes, noise)
 
@@ -165,14 +99,15 @@ def preset(
         name: Name of the loss; ``jal`` and ``anl`` mean JAL-CE and ANL-CE.
         dataset: Name of the dataset; see :func:`preset_settings` for those without an entry.
         source: The repository to take the numbers from; by default the code of JAL.
-        noise: Kind of label noise; only ELR, SOP and APL's NFL tell them apart.
+        noise: Kind of label noise; only ELR, SOP and APL's NFL distinguish them.
         num_classes: Number of classes; known for the published datasets.
         num_samples: Size of the training set, for the losses with a memory.
         reduction: ``"mean"`` or ``"none"``.
         **overrides: Arguments of the loss that replace published ones.
 
     Returns:
-        The loss; its ``settings`` hold the source and the published training settings.
+        The loss; its ``settings`` hold the source and the published training settings, and its
+        ``l1`` the strength of the L1 penalty that belongs to them (0 if there is none).
 
     Example:
         >>> preset("jal", "cifar10")
@@ -184,6 +119,7 @@ def preset(
     options = {**settings.params, **overrides, "reduction": reduction}
     loss = build(name, num_classes=num_classes, num_samples=num_samples, **options)
     loss.settings = settings
+    loss.l1 = settings.l1
     return loss
 
 
@@ -205,23 +141,11 @@ def _candidates(dataset: str | None, num_classes: int | None) -> list[str]:
 
 
 def _places(name: str, source: str | None) -> list[str]:
+    """Return the sources to search: the default, the loss's own authors, then the others."""
     if source is not None:
         return [source]
-    return list(dict.fromkeys(["jal", OWN_SOURCE.get(name, "jal"), *PARAMETERS]))
-
-
-def _row(
-    rows: Mapping[str, Mapping[str, Any]], dataset: str, noise: Noise
-) -> Mapping[str, Any] | None:
-    return rows.get(f"{dataset}/{noise}", rows.get(dataset))
-
-
-def _training(name: str, place: str, dataset: str, noise: Noise) -> dict[str, Any]:
-    penalties = PENALTIES.get(place, {}).get(FAMILIES.get(name, ""), {})
-    return {
-        **(_row(TRAINING[place], dataset, noise) or {}),
-        **(_row(penalties, dataset, noise) or {}),
-    }
+    own = [place for place in SOURCES if name in tables(place)["own_losses"]]
+    return list(dict.fromkeys([SOURCES[0], *own, *SOURCES]))
 
 
 def _compose(
@@ -229,50 +153,56 @@ def _compose(
     dataset: str | None,
     found: str,
     place: str,
-    row: Mapping[str, Any],
+    params: Mapping[str, Any],
     noise: Noise,
 ) -> Preset:
-    what, url, commit = SOURCES[place]
-    text = f"{what}, {found} settings ({url}, commit {commit})"
+    from edgemask.losses import LOSSES
+
+    file = tables(place)
+    text = f"{file['source']}, {found} settings ({file['url']}, commit {file['commit']})"
     if found != dataset:
         text += f"; stand-in: no numbers for {dataset or 'data of your own'}"
-    params = dict(row)
-    if place in _MIN_PROB and "min_prob" in inspect.signature(loss_class(name)).parameters:
-        params["min_prob"] = _MIN_PROB[place]
+    params = dict(params)
+    if "min_prob" in file and "min_prob" in inspect.signature(LOSSES[name]).parameters:
+        params["min_prob"] = file["min_prob"]
     return Preset(
         loss=name,
         dataset=dataset,
         published_for=found,
         params=params,
         source=text,
-        url=url,
-        commit=commit,
-        **_training(name, place, found, noise),
+        url=file["url"],
+        commit=file["commit"],
+        **training(name, place, found, noise),
     )
 
 
 def _defaults(name: str, dataset: str | None, num_classes: int | None, noise: Noise) -> Preset:
-    found = next(entry for entry in _candidates(dataset, num_classes) if entry in TRAINING["jal"])
-    reference = loss_class(name).reference
+    from edgemask.losses import LOSSES
+
+    file = tables("jal")
+    candidates = _candidates(dataset, num_classes)
+    found = next(entry for entry in candidates if entry in file["training"])
+    reference = getattr(LOSSES[name], "reference", "registered from outside")
     return Preset(
         loss=name,
         dataset=dataset,
         published_for=None,
         source=(
             f"no numbers are published for this loss: the defaults of its definition "
-            f"({reference}); training settings from the {SOURCES['jal'][0]}, {found}"
+            f"({reference}); training settings from the {file['source']}, {found}"
         ),
-        **_training(name, "jal", found, noise),
+        **training(name, "jal", found, noise),
     )
 
 
 def published() -> Iterator[tuple[str, str, Preset]]:
-    """Yield every entry: source, kind of noise ("any" where it is not told apart), settings."""
-    for place, table in PARAMETERS.items():
-        for name, rows in table.items():
-            for key, row in rows.items():
+    """Yield every entry: source, kind of noise ("any" where it makes no difference), settings."""
+    for place in SOURCES:
+        for name, rows in tables(place)["losses"].items():
+            for key, params in rows.items():
                 dataset, _, kind = key.partition("/")
                 noise: Noise = "asymmetric" if kind else "symmetric"
-                told_apart = kind or f"{dataset}/asymmetric" in rows
-                entry = _compose(name, dataset, dataset, place, row, noise)
-                yield place, noise if told_apart else "any", entry
+                differs = kind or f"{dataset}/asymmetric" in rows
+                entry = _compose(name, dataset, dataset, place, params, noise)
+                yield place, noise if differs else "any", entry

@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from edgemask._registry import Registry
-from edgemask.methods.base import Clock, Ensemble, Feed, Method, Phase, Role, Scorer, Step, Task
+from edgemask.methods.base import (
+    Clock,
+    Ensemble,
+    Feed,
+    Method,
+    Phase,
+    Role,
+    Scorer,
+    StepResult,
+    Task,
+)
 from edgemask.methods.ca2c import CA2C
 from edgemask.methods.cdr import CDR
 from edgemask.methods.coteaching import CoTeaching
@@ -35,7 +45,7 @@ __all__ = [
     "Phase",
     "Role",
     "Scorer",
-    "Step",
+    "StepResult",
     "Supervised",
     "Task",
 ]
@@ -55,4 +65,7 @@ METHODS: Registry[type[Method]] = Registry(
         "dividemix": DivideMix,
         "unicon": UNICON,
     },
+    aliases={"co-teaching": "coteaching", "jo-src": "josrc", "jo-snc": "josnc"},
 )
+
+Step = StepResult  # its former name, for methods written before

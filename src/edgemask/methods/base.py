@@ -1,6 +1,6 @@
-"""What a way of learning is: networks, phases, one step, and what it remembers.
+"""The interface of a method: networks, phases, one step, and what it remembers.
 
-A :class:`Method` says *what* is done; the loop of :mod:`edgemask.engine` does it. The loop
+A :class:`Method` defines *what* is done; the loop of :mod:`edgemask.engine` does it. The loop
 
 1. builds the networks that the method names (same weights for the same seed), gives them to
    :meth:`Method.extend` and then calls :meth:`Method.setup`;
@@ -8,9 +8,9 @@ A :class:`Method` says *what* is done; the loop of :mod:`edgemask.engine` does i
    calls :meth:`~Method.begin` (which may score the whole training set) and runs the
    :class:`~edgemask.methods.phase.Phase` that comes back;
 3. for each optimiser step calls :meth:`~Method.step` inside ``one_step`` over the networks that
-   learn, so that a masking head scores and draws once, then calls
+   learn, so that a masking head draws one mask, then calls
    :meth:`~Method.after_backward`, steps, and calls :meth:`~Method.after_step`;
-4. calls :meth:`~Method.end_epoch`, tests the mean of :meth:`~Method.answers`, and stores
+4. calls :meth:`~Method.end_epoch`, tests the mean of :meth:`~Method.predict_logits`, and stores
    :meth:`~Method.state_dict`.
 
 Every forward pass has a role, and :meth:`Method.logits` applies it:
@@ -19,10 +19,10 @@ Every forward pass has a role, and :meth:`Method.logits` applies it:
 role       gradient  masking head   meaning
 ========== ========= ============== =====================================================
 main       yes       masks, scores  enters the loss; the first one of a step draws the mask
-auxiliary  yes       dense, silent  the output of the classifier plays no part in the loss
-pseudo     no        dense, silent  a label guess by a network that learns (mode unchanged)
-teacher    no        dense, silent  a momentum copy
-peer       no        dense, silent  the other network, frozen
+auxiliary  yes       dense          the output of the classifier is not part of the loss
+pseudo     no        dense          a pseudo-label by a network that learns (mode unchanged)
+teacher    no        dense          a momentum copy
+peer       no        dense          the other network, frozen
 ========== ========= ============== =====================================================
 """
 
@@ -31,20 +31,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from edgemask.heads import predicting
-from edgemask.methods.parts.tables import Memory
-from edgemask.methods.phase import Clock, Feed, Phase, Step
+from edgemask.methods.parts.memory import Memory
+from edgemask.methods.phase import Clock, Feed, Phase, StepResult
 
 if TYPE_CHECKING:
     from edgemask.data import Batch
 
-__all__ = ["Clock", "Ensemble", "Feed", "Method", "Phase", "Role", "Scorer", "Step", "Task"]
+__all__ = ["Clock", "Ensemble", "Feed", "Method", "Phase", "Role", "Scorer", "StepResult", "Task"]
 
+M = TypeVar("M", bound=Memory)
 Role = Literal["main", "auxiliary", "pseudo", "teacher", "peer"]
 _WITHOUT_GRADIENT = frozenset({"pseudo", "teacher", "peer"})
 
@@ -62,19 +63,19 @@ class Scorer(Protocol):
         """Call ``function`` on every batch, without gradient and with all networks in ``eval()``.
 
         Args:
-            function: Takes a batch, returns tensors with one row a sample.
+            function: Takes a batch, returns tensors with one row per sample.
             views: The augmentations of the batch's views.
             indices: The samples to run over; None means all.
 
         Returns:
-            Each tensor with one row a training sample, at its index, the same on all processes.
+            Each tensor with one row per training sample, at its index, the same on all processes.
             Rows of samples outside ``indices`` are zero.
         """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """What a method is told about the job. True labels are not part of it."""
+    """What a method knows about the run. True labels are not part of it."""
 
     num_classes: int
     """Number of classes."""
@@ -122,7 +123,7 @@ class Task:
 
 
 class Ensemble(nn.Module):
-    """Several networks that answer together: the mean of their logits.
+    """Several networks as one: the mean of their logits.
 
     Args:
         nets: The networks.
@@ -152,13 +153,13 @@ class Method:
     """Networks that start as a copy of another: ``{"teacher": "net"}``. Never optimised."""
 
     roles: ClassVar[Mapping[str, tuple[Role, ...]]] = {"train": ("main",)}
-    """The forward passes that reach the classifier in one step, by phase and in order."""
+    """The roles of the forward passes through the classifier in one step, by phase and in order."""
 
     uses_criterion: ClassVar[bool] = True
-    """Whether the loss of the config has a say; a method with losses of its own sets False."""
+    """Whether the loss of the config is used; a method with losses of its own sets False."""
 
     loss: ClassVar[str | None] = None
-    """The loss that the method stands on, by name, where that is part of it (ELR, SOP)."""
+    """The loss that the method is defined with, by name (ELR, SOP), or None."""
 
     projector: Mapping[str, Any] | None = None
     """Options of a projector that each network gets beside its head (``net.project``), or None."""
@@ -169,9 +170,8 @@ class Method:
     def extend(self, name: str, net: nn.Module) -> nn.Module:
         """Return the network with what the method adds to it, such as a projector.
 
-        Called once a network, before optimisers and copies are made.
+        Called once per network, before optimisers and copies are made.
         """
-        del name
         return net
 
     def setup(self, task: Task, nets: dict[str, nn.Module]) -> None:
@@ -180,12 +180,13 @@ class Method:
         self.nets = nets
         self._memories: dict[str, Memory] = {}
 
-    def remember(self, name: str, memory: Memory) -> None:
-        """Put a table, queue or average under the care of checkpoints and process groups."""
+    def remember(self, name: str, memory: M) -> M:
+        """Add a table or queue to what checkpoints store and processes exchange; return it."""
         self._memories[name] = memory
+        return memory
 
     def optimisers(self) -> Mapping[str, tuple[str, ...]]:
-        """Return the optimisers, each with the networks it moves: by default one a network."""
+        """Return the optimisers, each with the networks it moves: by default one per network."""
         return {name: (name,) for name in self.networks}
 
     def start_epoch(self, epoch: int) -> None:
@@ -193,19 +194,17 @@ class Method:
 
     def phases(self, epoch: int) -> Sequence[str]:
         """Name the phases of an epoch, in order. Must not depend on anything but ``epoch``."""
-        del epoch
         return ("train",)
 
     def begin(self, phase: str, epoch: int) -> Phase:
         """Describe a phase that is about to run; may call ``self.task.score``."""
-        del epoch
         return Phase(name=phase, train=self.networks)
 
-    def step(self, phase: Phase, batch: Mapping[str, Batch], clock: Clock) -> Step:
+    def step(self, phase: Phase, batch: Mapping[str, Batch], clock: Clock) -> StepResult:
         """Return the loss of one batch (one from each feed of the phase).
 
-        Runs once a micro-batch under gradient accumulation and twice under ``Phase.ascent``, so it
-        must not count on being called once a step: use :meth:`after_step` for that.
+        Called once per micro-batch under gradient accumulation, and twice per step where
+        ``Phase.sam_radius`` is above 0; :meth:`after_step` is called exactly once per step.
         """
         raise NotImplementedError
 
@@ -217,10 +216,9 @@ class Method:
 
     def end_epoch(self, epoch: int) -> Mapping[str, float]:
         """Roll up the epoch; return numbers to write beside its metrics."""
-        del epoch
         return {}
 
-    def answers(self, x: Tensor) -> dict[str, Tensor]:
+    def predict_logits(self, x: Tensor) -> dict[str, Tensor]:
         """Return the logits of each network of :attr:`networks`.
 
         Their mean is what is tested, as :meth:`deployed` has it; where there are several, the

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 import torch
@@ -10,22 +10,21 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from edgemask.errors import UserError
-from edgemask.methods.base import Clock, Feed, Method, Phase, Role, Step, Task
+from edgemask.methods.base import Clock, Feed, Phase, Role, StepResult, Task
+from edgemask.methods.options import Count, Share, options
 from edgemask.methods.parts import SampleTable
-from edgemask.methods.parts.checks import at_least, shares
-from edgemask.methods.parts.rates import warmup_epochs
-from edgemask.methods.parts.refine import count_labels, top_classes
-from edgemask.methods.parts.terms import negative_entropy, negative_learning
+from edgemask.methods.parts.losses import negative_entropy, negative_learning
+from edgemask.methods.parts.pseudo_labels import count_labels, top_classes
+from edgemask.methods.warmup import WarmupMethod
 
 if TYPE_CHECKING:
     from edgemask.data import Batch
 
 __all__ = ["CA2C"]
 
-_PUBLISHED = (400, 700)
 
-
-class CA2C(Method):
+@options
+class CA2C(WarmupMethod):
     """Count which classes two networks name again and again, and learn from the counts.
 
     Warm-up: each network on the weak view with ``CE(y) + sum_c p_c log p_c``; each puts one vote
@@ -36,7 +35,7 @@ class CA2C(Method):
       ``h = argmax M_i``;
     - ``L_pll = lam mean(c CE(P(x), h)) + (1 - lam) mean(c CE(P(x), s))``;
     - ``L_nl = -mean sum_j log(1 - N(x)_j)`` over the classes j outside P's ``top_k``;
-    - both learn their own hard answer for the strong view: ``CE(P(xs), argmax P(x))``, N alike;
+    - both learn their own predicted class for the strong view: ``CE(P(xs), argmax P(x))``, N alike;
     - ``L_P = (1 - w) L_pll + w CE(...)``, ``L_N = (1 - w) L_nl + w CE(...)``.
 
     No noise rate is needed. Reported is the mean of both networks' logits.
@@ -60,48 +59,31 @@ class CA2C(Method):
     }
     uses_criterion = False
 
-    def __init__(
-        self,
-        *,
-        warmup: int | None = None,
-        top_k: int = 2,
-        hard_weight: float = 0.99,
-        consistency: float = 0.2,
-        rectified_penalty: bool = False,
-    ):
-        at_least("ca2c", 1, top_k=top_k)
-        shares("ca2c", hard_weight=hard_weight, consistency=consistency)
-        self.warmup = warmup
-        self.top_k = top_k
-        self.hard_weight = hard_weight
-        self.consistency = consistency
-        self.rectified_penalty = rectified_penalty
+    published_warmup = (400, 700)
+
+    top_k: Count = 2
+    hard_weight: Share = 0.99
+    consistency: Share = 0.2
+    rectified_penalty: bool = False
 
     def setup(self, task: Task, nets: dict[str, nn.Module]) -> None:
         """Make the table of counts."""
         super().setup(task, nets)
         if self.top_k >= task.num_classes:
             raise UserError(
-                f"ca2c: top_k={self.top_k} leaves none of {task.num_classes} classes to call "
+                f"CA2C: top_k={self.top_k} leaves none of {task.num_classes} classes to call "
                 "wrong; choose fewer"
             )
-        self.warmup_epochs = warmup_epochs("ca2c", self.warmup, task.epochs, _PUBLISHED)
-        self.counts = SampleTable(task.num_samples, task.num_classes, device=task.device)
-        self.remember("counts", self.counts)
-
-    def phases(self, epoch: int) -> Sequence[str]:
-        """Warm up first."""
-        return ("warmup",) if epoch < self.warmup_epochs else ("train",)
+        table = SampleTable(task.num_samples, task.num_classes, device=task.device)
+        self.counts = self.remember("counts", table)
 
     def begin(self, phase: str, epoch: int) -> Phase:
         """Train both networks on all samples: a weak view, later a strong one beside it."""
-        del epoch
         views = ("weak",) if phase == "warmup" else ("weak", "strong")
         return Phase(name=phase, train=self.networks, feeds={"train": Feed(views=views)})
 
-    def step(self, phase: Phase, batch: Mapping[str, Batch], clock: Clock) -> Step:
+    def step(self, phase: Phase, batch: Mapping[str, Batch], clock: Clock) -> StepResult:
         """Return the sum of both networks' losses."""
-        del clock
         if phase.name == "warmup":
             return self._warm_up(batch["train"])
         index, (x, strong), _ = batch["train"]
@@ -117,9 +99,9 @@ class CA2C(Method):
         w = self.consistency
         loss = (1 - w) * (partial + negative) + w * (agree_p + agree_n)
         logs = {"partial": partial, "negative": negative, "confidence": confidence.mean()}
-        return Step(loss, logs)
+        return StepResult(loss, logs)
 
-    def _warm_up(self, batch: Batch) -> Step:
+    def _warm_up(self, batch: Batch) -> StepResult:
         index, (x,), y = batch
         loss = torch.zeros((), device=y.device)
         for name in self.networks:
@@ -127,7 +109,7 @@ class CA2C(Method):
             penalty = negative_entropy(logits, rectified=self.rectified_penalty).mean()
             loss = loss + F.cross_entropy(logits, y) + penalty
             self._count(index, logits)
-        return Step(loss)
+        return StepResult(loss)
 
     def _count(self, index: Tensor, logits: Tensor) -> None:
         self.counts.add(index, top_classes(logits, self.top_k).float())

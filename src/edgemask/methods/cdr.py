@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
+from edgemask._options import checked
 from edgemask.heads import HEADS, find_classifier
 from edgemask.methods.base import Clock, Phase, Task
-from edgemask.methods.parts.checks import at_least, one_of
-from edgemask.methods.parts.rates import known_rate
+from edgemask.methods.options import Augmentation, NoiseRate, NonNegative
+from edgemask.methods.parts.schedules import known_rate
 from edgemask.methods.supervised import Supervised
 
 __all__ = ["CDR", "critical", "suppress"]
-
-Rule = Literal["paper", "code"]
-Scope = Literal["network", "head"]
 
 
 class CDR(Supervised):
@@ -38,26 +36,24 @@ class CDR(Supervised):
         rule: ``paper`` or ``code``.
         scope: ``network``, or ``head`` for the classifier alone (Table S1).
         tau: Share of wrong labels; None takes the rate of the noise where it is known.
-        l1: Weight of the L1 decay of ``rule="paper"``; stands in for ``optim.weight_decay``.
+        l1: Weight of the L1 decay of ``rule="paper"``; replaces ``optim.weight_decay``.
         views: The augmentation of the one view: ``weak``, ``strong`` or ``none``.
 
     Reference:
         Xia et al., Robust Early-Learning: Hindering the Memorization of Noisy Labels, ICLR 2021.
     """
 
+    @checked
     def __init__(
         self,
         *,
-        rule: Rule = "paper",
-        scope: Scope = "network",
-        tau: float | None = None,
-        l1: float = 1e-5,
-        views: str = "weak",
+        rule: Literal["paper", "code"] = "paper",
+        scope: Literal["network", "head"] = "network",
+        tau: NoiseRate | None = None,
+        l1: NonNegative = 1e-5,
+        views: Augmentation = "weak",
     ):
         super().__init__(views=views)
-        one_of("cdr", get_args(Rule), rule=rule)
-        one_of("cdr", get_args(Scope), scope=scope)
-        at_least("cdr", 0, l1=l1)
         self.rule = rule
         self.scope = scope
         self.tau = tau
@@ -66,7 +62,7 @@ class CDR(Supervised):
     def setup(self, task: Task, nets: dict[str, nn.Module]) -> None:
         """Settle the share of critical parameters and who is in scope."""
         super().setup(task, nets)
-        self.rate = known_rate("cdr", "tau", self.tau, task.noise_rate)
+        self.rate = known_rate("CDR", "tau", self.tau, task.noise_rate)
         net = nets["net"]
         module = net if self.scope == "network" else _classifier(net)
         self._in_scope = [
@@ -75,7 +71,6 @@ class CDR(Supervised):
 
     def after_backward(self, phase: Phase, clock: Clock) -> None:
         """Suppress the gradients of what is not critical."""
-        del phase, clock
         suppress(self._in_scope, self.rate, l1=self.l1 if self.rule == "paper" else 0.0)
 
 

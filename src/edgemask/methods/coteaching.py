@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from torch.nn import functional as F
 
-from edgemask.methods.base import Clock, Phase, Step
-from edgemask.methods.parts.select import small_loss
-from edgemask.methods.parts.terms import safe_mean
+from edgemask.methods.base import Clock, Phase, StepResult
+from edgemask.methods.options import options
+from edgemask.methods.parts.losses import safe_mean
+from edgemask.methods.parts.selection import small_loss
 from edgemask.methods.small_loss import SmallLoss
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["CoTeaching"]
 
 
+@options
 class CoTeaching(SmallLoss):
     """Train two networks, each on the samples of small loss that the other one picks.
 
@@ -38,11 +40,8 @@ class CoTeaching(SmallLoss):
         Labels, NeurIPS 2018.
     """
 
-    name = "coteaching"
-
-    def step(self, phase: Phase, batch: Mapping[str, Batch], clock: Clock) -> Step:
+    def step(self, phase: Phase, batch: Mapping[str, Batch], clock: Clock) -> StepResult:
         """Return the sum of both networks' losses, each on the other's choice."""
-        del phase, clock
         index, (x,), y = batch["train"]
         loss_1 = F.cross_entropy(self.logits("first", x), y, reduction="none")
         loss_2 = F.cross_entropy(self.logits("second", x), y, reduction="none")
@@ -51,4 +50,4 @@ class CoTeaching(SmallLoss):
         self.vote(index, easy_1)
         self.vote(index, easy_2)
         loss = safe_mean(loss_1, easy_2) + safe_mean(loss_2, easy_1)
-        return Step(loss, {"selected": len(easy_1) / len(y)})
+        return StepResult(loss, {"selected": len(easy_1) / len(y)})

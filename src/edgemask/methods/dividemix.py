@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -11,13 +9,14 @@ from torch import Tensor, nn
 from edgemask.data import Batch
 from edgemask.methods.base import Task
 from edgemask.methods.mixmatch import MixMatch
-from edgemask.methods.parts.checks import at_least, shares
-from edgemask.methods.parts.gmm import low_loss_posterior, min_max
-from edgemask.methods.parts.tables import SampleTable
+from edgemask.methods.options import Count, NonNegative, Share, options
+from edgemask.methods.parts.memory import SampleTable
+from edgemask.methods.parts.selection import low_loss_posterior, min_max
 
 __all__ = ["DivideMix"]
 
 
+@options
 class DivideMix(MixMatch):
     """Divide by a Gaussian mixture on the losses, each network for its peer, then MixMatch.
 
@@ -47,41 +46,14 @@ class DivideMix(MixMatch):
         Li et al., DivideMix: Learning with Noisy Labels as Semi-supervised Learning, ICLR 2020.
     """
 
-    published_warmup: ClassVar[tuple[int, int]] = (10, 300)
+    published_warmup = (10, 300)
 
-    def __init__(
-        self,
-        *,
-        warmup: int | None = None,
-        threshold: float = 0.5,
-        loss_window: int | None = None,
-        entropy_penalty: bool | None = None,
-        temperature: float = 0.5,
-        alpha: float = 4.0,
-        lambda_u: float = 25.0,
-        ramp: float = 16.0,
-        unlabelled_loss: bool = True,
-        subset: int | None = None,
-        reg_covar: float = 5e-4,
-    ):
-        super().__init__(
-            warmup=warmup,
-            entropy_penalty=entropy_penalty,
-            temperature=temperature,
-            alpha=alpha,
-            lambda_u=lambda_u,
-            ramp=ramp,
-            unlabelled_loss=unlabelled_loss,
-            subset=subset,
-        )
-        shares("dividemix", threshold=threshold)
-        at_least("dividemix", 1, loss_window=loss_window)
-        self.threshold = threshold
-        self.loss_window = loss_window
-        self.reg_covar = reg_covar
+    threshold: Share = 0.5
+    loss_window: Count | None = None
+    reg_covar: NonNegative = 5e-4
 
     def setup(self, task: Task, nets: dict[str, nn.Module]) -> None:
-        """Make room for the losses of the last epochs."""
+        """Make the tables of the losses of the last epochs."""
         super().setup(task, nets)
         self.window = self.loss_window or (5 if (task.noise_rate or 0.0) >= 0.9 else 1)
         if self.subset is not None:
@@ -89,8 +61,7 @@ class DivideMix(MixMatch):
         self.losses: dict[str, SampleTable] = {}
         for name in self.networks:
             table = SampleTable(task.num_samples, self.window, device=task.device)
-            self.losses[name] = table
-            self.remember(f"losses/{name}", table)
+            self.losses[name] = self.remember(f"losses/{name}", table)
 
     def divide(self, name: str, epoch: int) -> None:
         """Let both networks score before either learns; each divides for the other."""
@@ -120,7 +91,7 @@ class DivideMix(MixMatch):
             losses = min_max(losses)
         else:
             losses[drawn] = min_max(losses[drawn])
-        past = epoch - self.warm_epochs
+        past = epoch - self.warmup_epochs
         table = self.losses[name]
         history = table.values.clone()
         history[:, past % self.window] = losses

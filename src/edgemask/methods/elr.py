@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from edgemask._options import checked
 from edgemask.losses.elr import ELRLoss
+from edgemask.methods.options import Augmentation
 from edgemask.methods.supervised import Supervised
 
 __all__ = ["ELR"]
@@ -28,7 +30,8 @@ class ELR(Supervised):
 
     loss = "elr"
 
-    def __init__(self, *, views: str = "weak"):
+    @checked
+    def __init__(self, *, views: Augmentation = "weak"):
         super().__init__(views=views)
 
     def trust(self) -> Tensor | None:

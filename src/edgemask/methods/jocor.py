@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from torch.nn import functional as F
 
-from edgemask.methods.base import Clock, Phase, Step, Task
-from edgemask.methods.parts.checks import shares
-from edgemask.methods.parts.divergences import symmetric_kl
-from edgemask.methods.parts.select import small_loss
-from edgemask.methods.parts.terms import safe_mean
+from edgemask.methods.base import Clock, Phase, StepResult, Task
+from edgemask.methods.options import Share, options
+from edgemask.methods.parts.losses import safe_mean, symmetric_kl
+from edgemask.methods.parts.selection import small_loss
 from edgemask.methods.small_loss import SmallLoss
 
 if TYPE_CHECKING:
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["JoCoR"]
 
 
+@options
 class JoCoR(SmallLoss):
     """Train two networks together on the samples of small joint loss, and pull them together.
 
@@ -29,7 +29,7 @@ class JoCoR(SmallLoss):
 
     Args:
         co_lambda: The weight lam of agreement. The author's best: 0.9 on CIFAR-10 (0.65 with 80 %
-            noise), 0.85 on CIFAR-100; the released code has 0.1 unless told otherwise.
+            noise), 0.85 on CIFAR-100; the released code has 0.1 by default.
         forget_rate: The last drop rate; None takes the noise rate of the labels, half of it where
             their noise is asymmetric, as the released code does.
         gradual: Epochs over which the drop rate rises.
@@ -43,27 +43,7 @@ class JoCoR(SmallLoss):
         Co-Regularization, CVPR 2020.
     """
 
-    name = "jocor"
-
-    def __init__(
-        self,
-        *,
-        co_lambda: float = 0.9,
-        forget_rate: float | None = None,
-        gradual: int = 10,
-        exponent: float = 1.0,
-        schedule: Literal["paper", "released"] = "paper",
-        views: str = "none",
-    ):
-        shares("jocor", co_lambda=co_lambda)
-        super().__init__(
-            forget_rate=forget_rate,
-            gradual=gradual,
-            exponent=exponent,
-            schedule=schedule,
-            views=views,
-        )
-        self.co_lambda = co_lambda
+    co_lambda: Share = 0.9
 
     def known_rate(self, task: Task) -> float | None:
         """Return the noise rate, halved for asymmetric noise: half the classes keep their label."""
@@ -75,9 +55,8 @@ class JoCoR(SmallLoss):
         """Return the one optimiser of both networks."""
         return {"both": self.networks}
 
-    def step(self, phase: Phase, batch: Mapping[str, Batch], clock: Clock) -> Step:
+    def step(self, phase: Phase, batch: Mapping[str, Batch], clock: Clock) -> StepResult:
         """Return the mean joint loss of the chosen samples."""
-        del phase, clock
         index, (x,), y = batch["train"]
         z1, z2 = self.logits("first", x), self.logits("second", x)
         supervised = F.cross_entropy(z1, y, reduction="none") + F.cross_entropy(
@@ -86,4 +65,4 @@ class JoCoR(SmallLoss):
         joint = (1 - self.co_lambda) * supervised + self.co_lambda * symmetric_kl(z1, z2)
         easy = small_loss(joint, self.drop)
         self.vote(index, easy)
-        return Step(safe_mean(joint, easy), {"selected": len(easy) / len(y)})
+        return StepResult(safe_mean(joint, easy), {"selected": len(easy) / len(y)})

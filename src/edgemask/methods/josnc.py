@@ -1,37 +1,29 @@
-"""Jo-SNC: a sample is judged by itself and by its neighbours, thresholds by their class."""
+"""Jo-SNC: labels judged by the prediction and by the neighbours', with thresholds by class."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from edgemask.errors import UserError
-from edgemask.methods.base import Clock, Feed, Method, Phase, Role, Step, Task
-from edgemask.methods.parts import SampleTable
-from edgemask.methods.parts.averages import follow
-from edgemask.methods.parts.checks import above_zero, at_least, one_of, shares
-from edgemask.methods.parts.classes import ClassTable, class_means
-from edgemask.methods.parts.divergences import js_divergence, symmetric_kl
-from edgemask.methods.parts.queue import RingQueue
-from edgemask.methods.parts.rates import warmup_epochs
-from edgemask.methods.parts.refine import (
-    least_likely,
-    neighbour_target,
-    partial_labels,
-    smoothed_labels,
-)
-from edgemask.methods.parts.select import Neighbours, cleanness, nearest
-from edgemask.methods.parts.terms import (
+from edgemask.methods.base import Clock, Feed, Phase, Role, StepResult, Task
+from edgemask.methods.consistency import ConsistencyMethod
+from edgemask.methods.options import Count, Positive, Share, options
+from edgemask.methods.parts.losses import (
     info_nce,
+    js_divergence,
     negative_learning,
     neighbour_consistency,
     safe_mean,
+    symmetric_kl,
 )
-from edgemask.methods.parts.trust import trust_from_cleanness
+from edgemask.methods.parts.memory import ClassTable, RingQueue, SampleTable, class_means
+from edgemask.methods.parts.pseudo_labels import least_likely, neighbour_target, partial_labels
+from edgemask.methods.parts.selection import Neighbours, cleanness, nearest_neighbours
 from edgemask.models import Backbone
 
 if TYPE_CHECKING:
@@ -39,19 +31,19 @@ if TYPE_CHECKING:
 
 __all__ = ["JoSNC"]
 
-_PUBLISHED = (10, 200)
 _WARMUP_DECAY = 0.75
 _TEMPERATURE = 0.1  # of the out-of-class score and of the contrast
 _SMALL_QUEUE = 0.64  # 32,000 keys for 50,000 images
 
 
-class JoSNC(Method):
-    """Sort each batch by its own answers and its neighbours', and teach each kind its own way.
+@options
+class JoSNC(ConsistencyMethod):
+    """Sort each batch by its own predictions and its neighbours', each kind with a loss of its own.
 
     A network q, its momentum copy k and a queue of the last keys ``k(x1)`` with q's logits. With a
     weak view x1, a strong view x2 and the given label smoothed to ``y~``:
 
-    - ``p_clean = 1 - JS_2(p(x1), y~)``; ``p_ood = JS_2`` of the two views' sharpened answers;
+    - ``p_clean = 1 - JS_2(p(x1), y~)``; ``p_ood = JS_2`` of the two views' sharpened predictions;
     - clean: ``p_clean >= tau_c[y]``, or the same of the ``neighbours`` nearest keys on average;
       of the others, out-of-class if ``p_ood > tau_o[y]``, in-class otherwise;
     - clean samples learn ``y~``; in-class ones the teacher's ``top_k`` classes as partial labels;
@@ -70,7 +62,7 @@ class JoSNC(Method):
         alpha: The weight of the agreement between views.
         beta: The weight of neighbour consistency.
         gamma: The weight of the contrast.
-        neighbours: Neighbours that are asked.
+        neighbours: Number of nearest neighbours that vote.
         queue: Keys that are remembered, but at most 0.64 of the number of training samples (the
             published share on CIFAR), so that a small set does not meet itself over and over.
         top_k: Candidates of a partial label.
@@ -97,63 +89,32 @@ class JoSNC(Method):
         "warmup": ("main", "main", "teacher"),
         "train": ("main", "main", "teacher"),
     }
-    uses_criterion = False
 
-    def __init__(
-        self,
-        *,
-        warmup: int | None = None,
-        warmup_heads_only: bool = False,
-        smoothing: float = 0.6,
-        alpha: float = 0.3,
-        beta: float = 0.1,
-        gamma: float = 1e-4,
-        neighbours: int = 10,
-        queue: int = 32_000,
-        top_k: int = 5,
-        top_k_decay: int | None = None,
-        temperature: float = 0.1,
-        tau_momentum: float = 0.975,
-        delta: float = 0.0,
-        thresholds: Literal["class", "global"] = "class",
-        momentum: float = 0.99,
-        features: int = 256,
-        contrast: Literal["same", "cross"] = "same",
-        remembered: Literal["query", "key"] = "query",
-    ):
-        shares("josnc", smoothing=smoothing, tau_momentum=tau_momentum, momentum=momentum)
-        above_zero("josnc", temperature=temperature)
-        at_least("josnc", 1, neighbours=neighbours, queue=queue, top_k=top_k, features=features)
-        at_least("josnc", 1, top_k_decay=top_k_decay)
-        one_of("josnc", ("class", "global"), thresholds=thresholds)
-        one_of("josnc", ("same", "cross"), contrast=contrast)
-        one_of("josnc", ("query", "key"), remembered=remembered)
-        self.warmup = warmup
-        self.warmup_heads_only = warmup_heads_only
-        self.smoothing = smoothing
-        self.alpha = alpha
-        self.beta = beta
-        self.gamma = gamma
-        self.neighbours = neighbours
-        self.queue = queue
-        self.top_k = top_k
-        self.top_k_decay = top_k_decay
-        self.temperature = temperature
-        self.tau_momentum = tau_momentum
-        self.delta = delta
-        self.thresholds = thresholds
-        self.momentum = momentum
-        self.contrast = contrast
-        self.remembered = remembered
-        self.features = features
-        self.projector: Mapping[str, Any] = {"kind": "mlp", "out": features}
+    warmup_heads_only: bool = False
+    alpha: float = 0.3
+    beta: float = 0.1
+    gamma: float = 1e-4
+    neighbours: Count = 10
+    queue: Count = 32_000
+    top_k: Count = 5
+    top_k_decay: Count | None = None
+    temperature: Positive = 0.1
+    tau_momentum: Share = 0.975
+    delta: float = 0.0
+    thresholds: Literal["class", "global"] = "class"
+    features: Count = 256
+    contrast: Literal["same", "cross"] = "same"
+    remembered: Literal["query", "key"] = "query"
+
+    def __post_init__(self) -> None:
+        """Request a projector."""
+        self.projector = {"kind": "mlp", "out": self.features}
 
     def extend(self, name: str, net: nn.Module) -> nn.Module:
         """Check that the network has a projector."""
-        del name
         if not isinstance(net, Backbone) or net.projector is None:
             raise UserError(
-                "josnc needs a network with a projector beside its classifier: name one of "
+                "JoSNC needs a network with a projector beside its classifier: name one of "
                 f"EdgeMask's models, or timm:NAME, instead of giving a {type(net).__name__}"
             )
         return net
@@ -162,7 +123,6 @@ class JoSNC(Method):
         """Make the queue, the tables by sample and the thresholds by class."""
         super().setup(task, nets)
         samples, classes, device = task.num_samples, task.num_classes, task.device
-        self.warmup_epochs = warmup_epochs("josnc", self.warmup, task.epochs, _PUBLISHED)
         size = max(1, min(self.queue, int(_SMALL_QUEUE * samples)))
         fields = {
             "key": torch.empty(self.features),
@@ -170,43 +130,35 @@ class JoSNC(Method):
             "index": torch.empty((), dtype=torch.long),
         }
         self.memory = RingQueue(size, fields, device=device)
-        self.clean = SampleTable(samples, fill=torch.nan, device=device)
         self.outside = SampleTable(samples, fill=torch.nan, device=device)
         self.tau_clean = ClassTable(classes, device=device)
         self.tau_outside = ClassTable(classes, device=device)
-        for name in ("memory", "clean", "outside", "tau_clean", "tau_outside"):
+        for name in ("memory", "outside", "tau_clean", "tau_outside"):
             self.remember(name, getattr(self, name))
         # Keys and logits of the micro-batches of the running step.
         self._seen: list[dict[str, Tensor]] = []
 
-    def phases(self, epoch: int) -> Sequence[str]:
-        """Warm up first."""
-        return ("warmup",) if epoch < self.warmup_epochs else ("train",)
-
     def begin(self, phase: str, epoch: int) -> Phase:
         """Train q on a weak and a strong view of all samples."""
-        del epoch
         parts: tuple[str, ...] = ("net",)
         if phase == "warmup" and self.warmup_heads_only:
             parts = ("net.neck", "net.head", "net.projector")
         feeds = {"train": Feed(views=("weak", "strong"))}
         return Phase(name=phase, train=parts, shadow=("key",), feeds=feeds)
 
-    def step(self, phase: Phase, batch: Mapping[str, Batch], clock: Clock) -> Step:
+    def step(self, phase: Phase, batch: Mapping[str, Batch], clock: Clock) -> StepResult:
         """Return the loss of q."""
         index, (x1, x2), y = batch["train"]
-        z1, f1 = self.run("net", lambda net: _answer(net, x1))
-        z2, f2 = self.run("net", lambda net: _answer(net, x2))
-        z_k, key = self.run("key", lambda net: _answer(net, x1), "teacher")
+        z1, f1 = self.run("net", lambda net: _logits_and_projection(net, x1))
+        z2, f2 = self.run("net", lambda net: _logits_and_projection(net, x2))
+        z_k, key = self.run("key", lambda net: _logits_and_projection(net, x1), "teacher")
         logits = z1 if self.remembered == "query" else z_k
         self._seen.append({"key": key, "logits": logits.detach(), "index": index})
-        given = smoothed_labels(y, self.task.num_classes, self.smoothing)
-        p_clean = cleanness(F.softmax(z1, dim=1), given)
+        given, p_clean = self.judge(index, z1, y)
         p_outside = js_divergence(*(F.softmax(z.detach() / _TEMPERATURE, dim=1) for z in (z1, z2)))
-        self.clean.write(index, p_clean)
         self.outside.write(index, p_outside)
         if phase.name == "warmup":
-            return Step(F.cross_entropy(z1, given))
+            return StepResult(F.cross_entropy(z1, given))
 
         around = self._around(f1, index)
         clean = p_clean >= self.tau_clean[y]
@@ -240,11 +192,11 @@ class JoSNC(Method):
             "contrast": contrast,
             "consistency": consistency,
         }
-        return Step(loss, logs)
+        return StepResult(loss, logs)
 
     def _around(self, features: Tensor, index: Tensor) -> Neighbours:
         """Find the neighbours of a batch; an earlier key of a sample is not its neighbour."""
-        return nearest(
+        return nearest_neighbours(
             features,
             self.memory["key"],
             self.neighbours,
@@ -253,9 +205,9 @@ class JoSNC(Method):
         )
 
     def _neighbours_cleanness(self, around: Neighbours, given: Tensor) -> Tensor:
-        """Return how well the neighbours' answers fit the given label; 0 where there are none."""
-        answers = F.softmax(self.memory["logits"][around.position], dim=2)
-        fit = cleanness(answers, given[:, None, :])
+        """Return the mean cleanness of the neighbours' predictions; 0 where there are none."""
+        predictions = F.softmax(self.memory["logits"][around.position], dim=2)
+        fit = cleanness(predictions, given[:, None, :])
         count = around.found.sum(dim=1)
         return torch.where(around.found, fit, 0.0).sum(dim=1) / count.clamp(min=1)
 
@@ -265,16 +217,15 @@ class JoSNC(Method):
         return max(1, self.top_k >> ((epoch - self.warmup_epochs) // self.top_k_decay))
 
     def after_step(self, phase: Phase, clock: Clock) -> None:
-        """Let k follow, and remember the keys of the step."""
-        del phase, clock
-        follow(self.nets["key"], self.nets["net"], self.momentum)
+        """Move k, and put the keys of the step into the queue."""
+        super().after_step(phase, clock)
         parts, self._seen = self._seen, []
         rows = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
         self.memory.push(**{name: self.task.gather(values) for name, values in rows.items()})
 
     def end_epoch(self, epoch: int) -> Mapping[str, float]:
         """Raise the thresholds towards the means of their classes."""
-        warm = epoch < self.warmup_epochs
+        warm = self.warms_up(epoch)
         stay = _WARMUP_DECAY if warm else self.tau_momentum
         scale = 1.0 if warm else 1.0 + self.delta
         for values, tau in ((self.clean, self.tau_clean), (self.outside, self.tau_outside)):
@@ -290,12 +241,8 @@ class JoSNC(Method):
             return class_means(values, self.task.labels, self.task.num_classes)
         return values.nanmean().expand(self.task.num_classes)
 
-    def trust(self) -> Tensor | None:
-        """Return the trust in each label by its cleanness when it was last seen."""
-        return trust_from_cleanness(self.clean.values)
 
-
-def _answer(net: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
+def _logits_and_projection(net: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
     """Return logits and projection of a batch from one pass of the encoder."""
     assert isinstance(net, Backbone)
     features = net.encode(x)

@@ -9,15 +9,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from edgemask.methods.base import Clock, Feed, Method, Phase, Role, Step, Task
-from edgemask.methods.parts.checks import above_zero, at_least
-from edgemask.methods.parts.guesses import co_guess, refine_labels, sharpen
+from edgemask.methods.base import Clock, Feed, Phase, Role, StepResult, Task
+from edgemask.methods.options import Count, NonNegative, Positive, options
+from edgemask.methods.parts.losses import negative_entropy, prior_penalty
+from edgemask.methods.parts.memory import SampleTable
 from edgemask.methods.parts.mixing import mix_rows
-from edgemask.methods.parts.priors import prior_penalty
-from edgemask.methods.parts.ramps import linear_ramp
-from edgemask.methods.parts.rates import warmup_epochs
-from edgemask.methods.parts.tables import SampleTable
-from edgemask.methods.parts.terms import negative_entropy
+from edgemask.methods.parts.pseudo_labels import co_guess, refine_labels, sharpen
+from edgemask.methods.parts.schedules import linear_ramp
+from edgemask.methods.warmup import WarmupMethod
 
 if TYPE_CHECKING:
     from edgemask.data import Batch
@@ -29,12 +28,13 @@ GUESSES: tuple[Role, ...] = ("pseudo", "pseudo", "pseudo", "pseudo", "peer", "pe
 """The passes of a step that targets are made from."""
 
 
-class MixMatch(Method):
+@options
+class MixMatch(WarmupMethod):
     """Two networks that divide the training set and learn from both parts, one after the other.
 
-    After a warm-up on all given labels, each epoch and each network: :meth:`divide` says which
+    After a warm-up on all given labels, each epoch and each network: :meth:`divide` decides which
     labels to keep and how far to trust them; the network then learns from the labelled part and
-    from the unlabelled one, whose labels are thrown away. A step guesses labels from the first two
+    from the unlabelled one, whose labels are ignored. A step guesses labels from the first two
     views (no gradient), and mixes and learns from the last two:
 
     - labelled: ``t = sharpen(w onehot(y) + (1 - w) p)``, p the network's own mean over two views;
@@ -60,61 +60,34 @@ class MixMatch(Method):
     views: ClassVar[tuple[str, ...]] = ("weak", "weak")
     """Four views, or two that serve for both: two to guess from, two to mix and learn from."""
 
-    warmup_batch: int = 2
+    warmup_batch = 2
     """Samples of a step of the warm-up, in batches of the config."""
 
     drop_last: ClassVar[bool] = False
     """Whether incomplete last batches of the two parts are left out."""
 
-    published_warmup: ClassVar[tuple[int, int]]
-    """Epochs of warm-up and of the whole run, as published."""
-
-    def __init__(
-        self,
-        *,
-        warmup: int | None,
-        entropy_penalty: bool | None,
-        temperature: float,
-        alpha: float,
-        lambda_u: float,
-        ramp: float,
-        unlabelled_loss: bool,
-        subset: int | None,
-    ):
-        name = type(self).__name__.lower()
-        above_zero(name, temperature=temperature)
-        at_least(name, 0, alpha=alpha, lambda_u=lambda_u, ramp=ramp)
-        at_least(name, 1, subset=subset)
-        self.warmup = warmup
-        self.entropy_penalty = entropy_penalty
-        self.temperature = temperature
-        self.alpha = alpha
-        self.lambda_u = lambda_u
-        self.ramp = ramp
-        self.unlabelled_loss = unlabelled_loss
-        self.subset = subset
+    entropy_penalty: bool | None = None
+    temperature: Positive = 0.5
+    alpha: NonNegative = 4.0
+    lambda_u: NonNegative = 25.0
+    ramp: NonNegative = 16.0
+    unlabelled_loss: bool = True
+    subset: Count | None = None
 
     def setup(self, task: Task, nets: dict[str, nn.Module]) -> None:
         """Make the tables: the part each sample is in and the trust in its label, by network."""
         super().setup(task, nets)
-        self.warm_epochs = warmup_epochs(
-            type(self).__name__.lower(), self.warmup, task.epochs, self.published_warmup
-        )
         size, device = task.num_samples, task.device
         self.parts: dict[str, SampleTable] = {}
         self.weights: dict[str, SampleTable] = {}
         self.trusts: dict[str, SampleTable] = {}
         for name in self.networks:
-            self.parts[name] = SampleTable(size, dtype=torch.int8, device=device)
-            self.weights[name] = SampleTable(size, fill=1.0, device=device)
-            self.trusts[name] = SampleTable(size, fill=torch.nan, device=device)
-            self.remember(f"parts/{name}", self.parts[name])
-            self.remember(f"weights/{name}", self.weights[name])
-            self.remember(f"trust/{name}", self.trusts[name])
-
-    def warms_up(self, epoch: int) -> bool:
-        """Whether an epoch is plain training on all labels."""
-        return epoch < self.warm_epochs
+            parts = SampleTable(size, dtype=torch.int8, device=device)
+            weights = SampleTable(size, fill=1.0, device=device)
+            trust = SampleTable(size, fill=torch.nan, device=device)
+            self.parts[name] = self.remember(f"parts/{name}", parts)
+            self.weights[name] = self.remember(f"weights/{name}", weights)
+            self.trusts[name] = self.remember(f"trust/{name}", trust)
 
     def phases(self, epoch: int) -> Sequence[str]:
         """Train one network, then the other."""
@@ -122,7 +95,7 @@ class MixMatch(Method):
         return tuple(f"{kind}/{name}" for name in self.networks)
 
     def begin(self, phase: str, epoch: int) -> Phase:
-        """Divide the training set where the epoch asks for it, and feed the network its parts."""
+        """Divide the training set where the epoch needs it, and feed the network its parts."""
         kind, name = phase.split("/")
         peers = tuple(other for other in self.networks if other != name)
         if kind == "warmup":
@@ -160,7 +133,7 @@ class MixMatch(Method):
         return torch.from_numpy(positions)
 
     def keep(self, name: str, labelled: Tensor, weights: Tensor, drawn: Tensor | None) -> None:
-        """Take down how the samples are divided for a network.
+        """Store how the samples are divided for a network.
 
         Args:
             name: The network that learns from it.
@@ -177,7 +150,6 @@ class MixMatch(Method):
 
     def unlabelled_batch(self, labelled: int, unlabelled: int) -> int:
         """Return the samples of the unlabelled feed in a step: as many as labelled ones."""
-        del labelled, unlabelled
         return self.task.batch_size
 
     def _everything(self, name: str, epoch: int) -> Feed:
@@ -200,7 +172,7 @@ class MixMatch(Method):
             ),
         }
 
-    def step(self, phase: Phase, batch: Mapping[str, Batch], clock: Clock) -> Step:
+    def step(self, phase: Phase, batch: Mapping[str, Batch], clock: Clock) -> StepResult:
         """Return the loss of a warm-up batch, or of a labelled and an unlabelled one."""
         (name,), (peer,) = phase.train, phase.frozen
         if "train" in batch:
@@ -225,23 +197,22 @@ class MixMatch(Method):
         terms["prior"] = prior_penalty(logits)
         if len(logits) > rows:
             gap = F.mse_loss(logits[rows:].softmax(dim=1), goal[rows:])
-            weight = linear_ramp(clock.time, start=self.warm_epochs, length=self.ramp)
+            weight = linear_ramp(clock.time, start=self.warmup_epochs, length=self.ramp)
             terms["unlabelled"] = self.lambda_u * weight * gap
-        return Step(torch.stack(list(terms.values())).sum(), terms)
+        return StepResult(torch.stack(list(terms.values())).sum(), terms)
 
     def more_terms(self, name: str, unlabelled: Batch) -> dict[str, Tensor]:
         """Return further terms of the loss by name."""
-        del name, unlabelled
         return {}
 
-    def _warmup_step(self, name: str, batch: Batch) -> Step:
+    def _warmup_step(self, name: str, batch: Batch) -> StepResult:
         """Return CE on the given labels; under asymmetric noise also keep predictions unsure."""
         logits = self.logits(name, batch.views[0])
         loss = F.cross_entropy(logits, batch.target)
         penalised = self.entropy_penalty
         if penalised is None:
             penalised = (self.task.noise_kind or "").startswith(("asym", "pair"))
-        return Step(loss + negative_entropy(logits).mean() if penalised else loss)
+        return StepResult(loss + negative_entropy(logits).mean() if penalised else loss)
 
     def _refined(self, name: str, batch: Batch) -> tuple[Tensor, Tensor]:
         """Return the labelled rows to mix, both views, with refined labels."""

@@ -1,8 +1,8 @@
-"""What a method says about one stretch of training, as plain data.
+"""The parts of an epoch, as plain data.
 
-An epoch is a list of phases. A phase names the networks that learn, the ones that only look on and
+An epoch is a list of phases. A phase names the networks that learn, those that only predict and
 the loaders that feed it; the loop does the rest. Being plain data, a phase is stored in the
-checkpoint, so that a run killed in the middle of an epoch goes on with the very same split.
+checkpoint, so that a run killed in the middle of an epoch continues with the same split.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from torch import Tensor
 
-__all__ = ["Clock", "Feed", "Phase", "Step"]
+__all__ = ["Clock", "Feed", "Phase", "StepResult"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +21,7 @@ class Feed:
     """What one loader of a phase delivers."""
 
     views: tuple[str, ...] = ("weak",)
-    """The augmentations, one a view: ``none``, ``weak`` or ``strong``."""
+    """The augmentation of each view: ``none``, ``weak`` or ``strong``."""
 
     indices: Tensor | None = None
     """The training samples to draw from, as positions; None means all of them."""
@@ -42,7 +42,7 @@ class Feed:
 
 @dataclass(frozen=True, kw_only=True)
 class Phase:
-    """One stretch of an epoch: which networks learn, which look on, and from what.
+    """One part of an epoch: which networks learn, which only predict, and from which samples.
 
     Example:
         >>> Phase(name="train", train=("net",)).feeds["train"].views
@@ -68,7 +68,7 @@ class Phase:
     lr: float | None = None
     """A fixed learning rate for this phase instead of the schedule's."""
 
-    ascent: float = 0.0
+    sam_radius: float = 0.0
     """Radius of sharpness-aware minimisation: above 0, each step takes its gradient at the
     weights moved by that far uphill, with the same mask in both passes."""
 
@@ -95,13 +95,13 @@ class Phase:
 
 @dataclass(frozen=True)
 class Clock:
-    """Where the run stands."""
+    """The position of the run."""
 
     epoch: int
     """Epoch, from 0."""
 
     step: int
-    """Step of the phase, from 0."""
+    """StepResult of the phase, from 0."""
 
     steps: int
     """Steps of the phase."""
@@ -113,7 +113,7 @@ class Clock:
 
 
 @dataclass(frozen=True)
-class Step:
+class StepResult:
     """What one step of a method gives back to the loop."""
 
     loss: Tensor
@@ -125,4 +125,6 @@ class Step:
 
     def __post_init__(self) -> None:
         if self.loss.ndim != 0:
-            raise ValueError(f"Step.loss must be a scalar, got shape {tuple(self.loss.shape)}")
+            raise ValueError(
+                f"StepResult.loss must be a scalar, got shape {tuple(self.loss.shape)}"
+            )

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from edgemask.methods.base import Clock, Feed, Method, Phase, Step
+from edgemask.methods.base import Clock, Feed, Method, Phase, StepResult
+from edgemask.methods.options import options
 
 if TYPE_CHECKING:
     from edgemask.data import Batch
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["SOP"]
 
 
+@options
 class SOP(Method):
     """Plain training with sparse over-parameterisation, on a weak and a strong view in one pass.
 
@@ -36,19 +38,16 @@ class SOP(Method):
 
     loss = "sop"
 
-    def __init__(self, *, consistency: bool = True):
-        self.consistency = consistency
+    consistency: bool = True
 
     def begin(self, phase: str, epoch: int) -> Phase:
         """Train on all samples, in two views."""
-        del epoch
         views = ("weak", "strong") if self.consistency else ("weak",)
         return Phase(name=phase, train=("net",), feeds={"train": Feed(views=views)})
 
-    def step(self, phase: Phase, batch: Mapping[str, Batch], clock: Clock) -> Step:
+    def step(self, phase: Phase, batch: Mapping[str, Batch], clock: Clock) -> StepResult:
         """Return the loss of the batch, both views in one forward pass."""
-        del phase, clock
         index, views, target = batch["train"]
         logits = self.logits("net", torch.cat(views)).chunk(len(views))
         second = logits[1] if self.consistency else None
-        return Step(self.task.criterion(logits[0], target, index, second=second))
+        return StepResult(self.task.criterion(logits[0], target, index, second=second))

@@ -6,27 +6,26 @@ import math
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Literal, get_args
+from typing import Annotated, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from edgemask._options import Range
 from edgemask.data import Batch
 from edgemask.errors import UserError
 from edgemask.methods.base import Phase, Role
 from edgemask.methods.mixmatch import GUESSES, MixMatch
-from edgemask.methods.parts.checks import above_zero, at_least, one_of, shares
-from edgemask.methods.parts.contrastive import contrastive_loss
-from edgemask.methods.parts.divergences import js_divergence
-from edgemask.methods.parts.guesses import co_guess
-from edgemask.methods.parts.uniform import divergence_cutoff, uniform_selection
+from edgemask.methods.options import Count, NonNegative, Positive, Share, options
+from edgemask.methods.parts.losses import contrastive_loss, js_divergence
+from edgemask.methods.parts.pseudo_labels import co_guess
+from edgemask.methods.parts.selection import divergence_cutoff, uniform_selection
 
 __all__ = ["UNICON"]
 
-Cutoff = Literal["paper", "code"]
 
-
+@options
 class UNICON(MixMatch):
     """Keep equally many labels of each class by divergence, then MixMatch and contrast.
 
@@ -78,61 +77,25 @@ class UNICON(MixMatch):
     }
     views: ClassVar[tuple[str, ...]] = ("weak", "weak", "strong", "strong")
     drop_last: ClassVar[bool] = True
-    published_warmup: ClassVar[tuple[int, int]] = (10, 350)
+    published_warmup = (10, 350)
 
-    def __init__(
-        self,
-        *,
-        warmup: int | None = None,
-        cutoff: Cutoff = "paper",
-        adjust_above: float = 0.7,
-        tau: float = 5.0,
-        contrastive: float = 0.025,
-        contrastive_temperature: float = 0.05,
-        entropy_penalty: bool | None = None,
-        temperature: float = 0.5,
-        alpha: float = 4.0,
-        lambda_u: float = 30.0,
-        ramp: float = 16.0,
-        unlabelled_loss: bool = True,
-        subset: int | None = None,
-        rewarm_every: int = 0,
-        rewarm_lr: float | None = None,
-        repeats: int = 1,
-        repeat_more_after: int | None = None,
-        second_first: bool = False,
-        warmup_batch: int = 2,
-    ):
-        super().__init__(
-            warmup=warmup,
-            entropy_penalty=entropy_penalty,
-            temperature=temperature,
-            alpha=alpha,
-            lambda_u=lambda_u,
-            ramp=ramp,
-            unlabelled_loss=unlabelled_loss,
-            subset=subset,
-        )
-        one_of("unicon", get_args(Cutoff), cutoff=cutoff)
-        shares("unicon", adjust_above=adjust_above)
-        at_least("unicon", 1, tau=tau, repeats=repeats, warmup_batch=warmup_batch)
-        at_least("unicon", 0, contrastive=contrastive, rewarm_every=rewarm_every)
-        at_least("unicon", 0, repeat_more_after=repeat_more_after)
-        above_zero("unicon", contrastive_temperature=contrastive_temperature)
-        self.cutoff = cutoff
-        self.adjust_above = adjust_above
-        self.tau = tau
-        self.contrastive = contrastive
-        self.contrastive_temperature = contrastive_temperature
-        self.rewarm_every = rewarm_every
-        self.rewarm_lr = rewarm_lr
-        self.repeats = repeats
-        self.repeat_more_after = repeat_more_after
-        self.second_first = second_first
-        self.warmup_batch = warmup_batch
-        self.projector: Mapping[str, Any] | None = (
-            {"kind": "linear-bn", "out": 128} if contrastive else None
-        )
+    cutoff: Literal["paper", "code"] = "paper"
+    adjust_above: Share = 0.7
+    tau: Annotated[float, Range(1)] = 5.0
+    contrastive: NonNegative = 0.025
+    contrastive_temperature: Positive = 0.05
+    lambda_u: NonNegative = 30.0
+    rewarm_every: Annotated[int, Range(0)] = 0
+    rewarm_lr: Positive | None = None
+    repeats: Count = 1
+    repeat_more_after: Annotated[int, Range(0)] | None = None
+    second_first: bool = False
+    warmup_batch: Count = 2
+
+    def __post_init__(self) -> None:
+        """Request a projector where there is a contrastive term."""
+        if self.contrastive:
+            self.projector = {"kind": "linear-bn", "out": 128}
 
     def extend(self, name: str, net: nn.Module) -> nn.Module:
         """See that the network has a projector where one is needed."""
@@ -149,7 +112,7 @@ class UNICON(MixMatch):
         return super().warms_up(epoch) or bool(again)
 
     def phases(self, epoch: int) -> Sequence[str]:
-        """Train one network, then the other, each as often as ``repeats`` says."""
+        """Train one network, then the other, each ``repeats`` times."""
         if self.warms_up(epoch):
             return super().phases(epoch)
         more = self.repeat_more_after is not None and epoch > self.repeat_more_after
@@ -162,7 +125,7 @@ class UNICON(MixMatch):
     def begin(self, phase: str, epoch: int) -> Phase:
         """Hold the learning rate of a warm-up that comes again."""
         planned = super().begin(phase, epoch)
-        again = phase.startswith("warmup") and epoch >= self.warm_epochs
+        again = phase.startswith("warmup") and epoch >= self.warmup_epochs
         return replace(planned, lr=self.rewarm_lr) if again else planned
 
     def divide(self, name: str, epoch: int) -> None:

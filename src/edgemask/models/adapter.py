@@ -16,7 +16,7 @@ __all__ = ["Adapter"]
 class Adapter(Backbone):
     """Wraps a model of another library as ``net`` and moves its classifier to ``head``.
 
-    Where the classifier stood, ``net`` has the identity, so every parameter has one name:
+    In place of the classifier, ``net`` has the identity, so every parameter has one name:
     ``net.*`` for the backbone and ``head.*`` for the classifier. Files in the library's own layout
     are understood by ``create(..., pretrained=FILE)``; :meth:`to_native` gives that layout back.
 

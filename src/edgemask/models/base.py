@@ -1,4 +1,4 @@
-"""What every model of EdgeMask has: `embed`, `neck`, `head` and, where asked for, a `projector`."""
+"""What every model of EdgeMask has: `embed`, `neck`, `head` and, optionally, a `projector`."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from torch import Tensor, nn
 
 from edgemask.errors import UserError
 
-__all__ = ["Backbone", "check_image_shape", "scaled"]
+__all__ = ["Backbone", "check_image_shape", "hidden_layer", "scaled"]
 
 
 class Backbone(nn.Module):
-    """A classifier in named parts, so that nobody has to search for its last layer.
+    """A classifier in named parts.
 
     The parts are called in this order::
 
@@ -107,7 +107,7 @@ class Backbone(nn.Module):
         """
         if self.projector is None:
             raise UserError(
-                f"this {type(self).__name__} has no projector; ask for one with "
+                f"this {type(self).__name__} has no projector; request one with "
                 'create(..., projector={"kind": "mlp"})'
             )
         if (x is None) == (features is None):
@@ -143,3 +143,10 @@ def check_image_shape(name: str, input_shape: Sequence[int], minimum: int = 1) -
             "Use 'small-cnn' or 'mlp', or resize the images"
         )
     return channels
+
+
+def hidden_layer(in_features: int, out_features: int) -> nn.Sequential:
+    """Return a linear layer with batch norm and ReLU."""
+    return nn.Sequential(
+        nn.Linear(in_features, out_features), nn.BatchNorm1d(out_features), nn.ReLU()
+    )

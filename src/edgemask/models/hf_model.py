@@ -29,7 +29,7 @@ class HFModel(Adapter):
     Args:
         num_classes: Number of classes.
         name: Name on the hub, or a local folder with a ``config.json``.
-        input_shape: Shape of one image; text models take no notice of it.
+        input_shape: Shape of one image; text models ignore it.
         pretrained: Whether to load the weights too; otherwise only the configuration is used. A
             classifier of another size starts afresh.
         task: ``"text"`` or ``"image"``, where the configuration leaves it open.

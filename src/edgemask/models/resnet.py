@@ -104,6 +104,7 @@ class _ResNet(Backbone):
     last_block = "layer4"
     block: ClassVar[type[BasicBlock] | type[PreActBlock]] = BasicBlock
     depths: ClassVar[tuple[int, int, int, int]]
+    default_init: ClassVar[bool] = False  # torch's, or else that of the robust-loss papers
 
     def __init__(
         self, num_classes: int, *, input_shape: Sequence[int] = (3, 32, 32), width: float = 1.0
@@ -122,6 +123,8 @@ class _ResNet(Backbone):
             layers.append(blocks)
         self.layer1, self.layer2, self.layer3, self.layer4 = layers
         self._finish(before)
+        if not self.default_init:
+            kaiming_and_xavier(self)
 
     def feature_maps(self, x: Tensor) -> Tensor:
         """Return the output of ``layer4``."""
@@ -129,17 +132,7 @@ class _ResNet(Backbone):
         return maps
 
 
-class _RobustLossResNet(_ResNet):
-    """A ResNet as the robust-loss papers initialise it."""
-
-    def __init__(
-        self, num_classes: int, *, input_shape: Sequence[int] = (3, 32, 32), width: float = 1.0
-    ):
-        super().__init__(num_classes, input_shape=input_shape, width=width)
-        kaiming_and_xavier(self)
-
-
-class ResNet18(_RobustLossResNet):
+class ResNet18(_ResNet):
     """ResNet-18 for small images, 512 features.
 
     Initialised like ``cnn8``. 11,173,962 parameters for ten classes.
@@ -151,7 +144,7 @@ class ResNet18(_RobustLossResNet):
     depths = (2, 2, 2, 2)
 
 
-class ResNet34(_RobustLossResNet):
+class ResNet34(_ResNet):
     """ResNet-34 for small images, 512 features; CIFAR-100 in APL, ALF, ANL and JAL.
 
     Initialised like ``cnn8``. 21,328,292 parameters for 100 classes, 21,282,122 for ten.
@@ -160,7 +153,7 @@ class ResNet34(_RobustLossResNet):
     depths = (3, 4, 6, 3)
 
 
-class ResNet50(_RobustLossResNet):
+class ResNet50(_ResNet):
     """ResNet-50 for small images, 2048 features; for photographs use timm:resnet50.
 
     Initialised like ``cnn8``. 23,705,252 parameters for 100 classes.
@@ -184,3 +177,4 @@ class PreActResNet18(_ResNet):
 
     block = PreActBlock
     depths = (2, 2, 2, 2)
+    default_init = True

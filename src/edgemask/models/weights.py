@@ -56,8 +56,8 @@ def load_weights(model: Backbone, path: str | Path) -> None:
     for part in ("head.", "projector."):
         wanted = {name: value for name, value in own.items() if name.startswith(part)}
         fits = all(name in state and state[name].shape == wanted[name].shape for name in wanted)
-        # What does not fit is passed over as a whole; what is more than wanted (the scores of
-        # another head, say) as well.
+        # What does not fit is ignored as a whole; so is what is more than wanted (the scores of
+        # another head, for instance).
         for name in [name for name in state if name.startswith(part)]:
             if not fits or name not in wanted:
                 del state[name]

@@ -1,10 +1,10 @@
-"""Label corruption as pure functions, and the estimation of unknown noise.
+"""Label corruption as pure functions.
 
-A noise function takes labels and gives back :class:`NoisyLabels`: what the labels were and are, the
+A noise function takes labels and returns :class:`NoisyLabels`: the clean and the noisy labels, the
 nominal and the realised rate, the transition matrix, and a fingerprint. Code bases differ in what
 they call "40 % noise", so ``protocol`` names the one meant: ``paper`` (what the paper says),
-``jal`` (JAL and ANL), ``apl`` (APL and ALF), ``dividemix`` (and its kin) or ``nust`` (Jo-SRC,
-Jo-SNC, CA2C). The last four reproduce their official labels bit for bit.
+``jal`` (JAL and ANL), ``apl`` (APL and ALF), ``dividemix`` (and methods derived from it) or
+``nust`` (Jo-SRC, Jo-SNC, CA2C). The last four reproduce their official labels bit for bit.
 
 >>> from edgemask import noise
 >>> noise.make("sym:0.8", [0, 1, 2, 3] * 25, 4, protocol="dividemix", seed=1).summary()
@@ -19,12 +19,6 @@ from edgemask._registry import Registry
 from edgemask.noise._checks import PROTOCOLS
 from edgemask.noise.asymmetric import asymmetric, pair_flip
 from edgemask.noise.build import make
-from edgemask.noise.estimate import (
-    confident_joint,
-    confident_rate,
-    estimate_rate,
-    estimate_transition,
-)
 from edgemask.noise.files import from_file
 from edgemask.noise.given import clean, given
 from edgemask.noise.human import HUMAN_SUBSETS, human
@@ -32,7 +26,6 @@ from edgemask.noise.instance import instance_dependent
 from edgemask.noise.labels import NoisyLabels
 from edgemask.noise.maps import CIFAR100_FINE_TO_COARSE, MAPS
 from edgemask.noise.matrix import from_matrix
-from edgemask.noise.mixture import Mixture, fit_two_components
 from edgemask.noise.open_set import open_set, open_set_asymmetric
 from edgemask.noise.symmetric import symmetric
 
@@ -42,15 +35,9 @@ __all__ = [
     "MAPS",
     "NOISE",
     "PROTOCOLS",
-    "Mixture",
     "NoisyLabels",
     "asymmetric",
     "clean",
-    "confident_joint",
-    "confident_rate",
-    "estimate_rate",
-    "estimate_transition",
-    "fit_two_components",
     "from_file",
     "from_matrix",
     "given",
@@ -69,19 +56,40 @@ NOISE: Registry[Callable[..., NoisyLabels]] = Registry(
     "noise",
     {
         "clean": clean,
-        "none": clean,
         "given": given,
-        "sym": symmetric,
         "symmetric": symmetric,
-        "asym": asymmetric,
         "asymmetric": asymmetric,
-        "pair": pair_flip,
-        "idn": instance_dependent,
-        "instance": instance_dependent,
-        "open": open_set,
-        "open-asym": open_set_asymmetric,
+        "pair-flip": pair_flip,
+        "instance-dependent": instance_dependent,
+        "open-set": open_set,
+        "open-set-asymmetric": open_set_asymmetric,
         "human": human,
         "matrix": from_matrix,
         "file": from_file,
     },
+    aliases={
+        "none": "clean",
+        "sym": "symmetric",
+        "asym": "asymmetric",
+        "pair": "pair-flip",
+        "idn": "instance-dependent",
+        "instance": "instance-dependent",
+        "open": "open-set",
+        "open-asym": "open-set-asymmetric",
+    },
 )
+
+_MOVED = (
+    "Mixture",
+    "confident_joint",
+    "confident_rate",
+    "estimate_rate",
+    "estimate_transition",
+    "fit_two_components",
+)
+
+
+def __getattr__(name: str) -> object:
+    if name in _MOVED:
+        raise ImportError(f"edgemask.noise.{name} is now edgemask.audit.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

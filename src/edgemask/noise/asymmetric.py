@@ -1,7 +1,8 @@
-"""Asymmetric noise: a class is mistaken for one that looks like it."""
+"""Asymmetric noise: samples of a class get the label of a similar class."""
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from collections.abc import Mapping
 
@@ -34,17 +35,17 @@ def asymmetric(
     ids on CIFAR-100; ``dividemix`` knows CIFAR-10 only; ``nust`` sends every class to the next.
 
     The draws: ``paper`` and ``jal`` flip exactly that share of each source class; ``nust``, and
-    ``apl`` beyond CIFAR-10, flip each sample with chance ``rate``; ``apl`` on CIFAR-10 goes from
-    class to class on labels already flipped, so that some cats become dogs and cats again;
+    ``apl`` beyond CIFAR-10, flip each sample with probability ``rate``; ``apl`` on CIFAR-10 goes
+    from class to class on labels already flipped, so that some cats become dogs and cats again;
     ``dividemix`` chooses samples of all classes, of which some have nothing to be mistaken for.
 
     Args:
-        labels: True labels, one for each sample.
+        labels: True labels, one per sample.
         rate: The nominal noise rate of the source classes.
         num_classes: The number of classes.
         seed: Seed of the draw.
         protocol: Whose generator: ``paper``, ``jal``, ``apl``, ``dividemix`` or ``nust``.
-        mapping: A map of one's own, ``{source: target}``, or the name of one in ``MAPS``.
+        mapping: A map of your own, ``{source: target}``, or the name of one in ``MAPS``.
         dataset: Name of the dataset, which chooses the map. Where it is None, 10 classes are
             taken for CIFAR-10 and 100 for CIFAR-100.
 
@@ -86,11 +87,11 @@ def pair_flip(
 ) -> NoisyLabels:
     """Flip labels to the next class, the last class to the first.
 
-    ``paper`` flips exactly that share of each class, ``nust`` each sample with chance ``rate``
+    ``paper`` flips exactly that share of each class, ``nust`` each sample with probability ``rate``
     (the pair flip of Co-teaching). The other protocols do not define it.
 
     Args:
-        labels: True labels, one for each sample.
+        labels: True labels, one per sample.
         rate: The nominal noise rate.
         num_classes: The number of classes.
         seed: Seed of the draw.
@@ -108,15 +109,7 @@ def pair_flip(
     classes = check_classes(num_classes)
     after = {label: (label + 1) % classes for label in range(classes)}
     made = asymmetric(labels, rate, classes, seed=seed, protocol=protocol, mapping=after)
-    return NoisyLabels(
-        clean=made.clean,
-        noisy=made.noisy,
-        num_classes=classes,
-        kind="pair",
-        protocol=protocol,
-        rate=made.rate,
-        seed=made.seed,
-    )
+    return dataclasses.replace(made, kind="pair", details={})
 
 
 def _send(clean: Int64, rows: Int64, mapping: Mapping[int, int]) -> Int64:
@@ -129,7 +122,7 @@ def _send(clean: Int64, rows: Int64, mapping: Mapping[int, int]) -> Int64:
 def _class_by_class(
     clean: Int64, rate: float, mapping: Mapping[int, int], rng: np.random.RandomState
 ) -> Int64:
-    """Flip class after class on the labels as they stand by then, flipped ones included."""
+    """Flip class after class on the current labels, flipped ones included."""
     noisy = clean.copy()
     for source, target in mapping.items():
         pool = np.flatnonzero(noisy == source)

@@ -1,4 +1,4 @@
-"""From what a person types, ``sym:0.4``, to labels."""
+"""Noise by a short text such as ``sym:0.4``."""
 
 from __future__ import annotations
 
@@ -50,19 +50,19 @@ def make(
 
     ``KIND`` or ``KIND:VALUE``: ``clean``, ``given``, ``sym:0.6``, ``asym:0.4``, ``pair:0.45``,
     ``idn:0.4``, ``open:0.2``, ``open-asym:0.4``, ``human:worst``, ``matrix:T.csv``,
-    ``file:labels.csv``, ``file:sets.npz#NAME``. Options that a kind has no use for are passed over,
+    ``file:labels.csv``, ``file:sets.npz#NAME``. Options that a kind does not take are ignored,
     except ``mapping``.
 
     Args:
         spec: The text.
-        labels: True labels; None only where the noise brings its own.
+        labels: True labels; None only where the noise has its own.
         num_classes: The number of classes.
         dataset: Name of the dataset, which chooses the map of asymmetric noise. On ``cifar80n-o``
             (fine labels of CIFAR-100; classes 80 and above, or -1, are foreign) ``sym``, ``asym``
             and ``clean`` mean open-set noise with that closed part.
         protocol: Whose generator: ``paper``, ``jal``, ``apl``, ``dividemix`` or ``nust``.
         seed: Seed of the draw.
-        features: What samples look like, for ``idn``.
+        features: One row per sample, for ``idn``.
         root: The folder of the data, where label files are looked for.
         mapping: The map of ``asym`` noise, from class to class or by name.
 
@@ -108,12 +108,12 @@ def make(
 
 
 def _wants(function: Callable[..., NoisyLabels]) -> str:
-    """Return the name of the second parameter: what stands behind the colon, or ``num_classes``."""
+    """Return the name of the second parameter: the value after the colon, or ``num_classes``."""
     return list(inspect.signature(function).parameters)[1]
 
 
 def _value(spec: str, kind: str, wanted: str, text: str) -> float | str:
-    """Return the value after the colon as the kind of noise wants it."""
+    """Return the value after the colon as the kind of noise takes it."""
     if not text:
         what = {"rate": "a rate, as in", "subset": "the name of a label set, as in"}
         example = {"rate": "0.4", "subset": "worst", "path": "labels.csv", "matrix": "T.csv"}

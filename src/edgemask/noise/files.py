@@ -1,4 +1,4 @@
-"""Labels from a file of one's own."""
+"""Labels from a file of yours."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from edgemask._pickles import read_torch
 from edgemask.errors import DataError, UserError
 from edgemask.noise._checks import UNREADABLE, Int64, as_labels, check_classes
-from edgemask.noise._unpickle import load_torch
 from edgemask.noise.labels import NoisyLabels
 
 __all__ = ["find_file", "from_file", "read_labels"]
@@ -33,10 +33,10 @@ def from_file(
 ) -> NoisyLabels:
     """Take the noisy labels from a file.
 
-    ``.npy``, ``.txt`` (a label a line), ``.csv`` (a column), ``.npz`` and ``.pt`` (one of several
-    arrays) are read; nothing in a file is ever run. Where a file holds several label sets, name the
-    one meant with ``key`` or as ``file.npz#name``; without it, the only one, or the first of
-    noisy, noisy_label, noisy_labels, label, labels, target, targets, y is taken. A CSV
+    ``.npy``, ``.txt`` (one label per line), ``.csv`` (a column), ``.npz`` and ``.pt`` (one of
+    several arrays) are read; nothing in a file is ever run. Where a file holds several label sets,
+    name the one meant with ``key`` or as ``file.npz#name``; without it, the only one, or the first
+    of noisy, noisy_label, noisy_labels, label, labels, target, targets, y is taken. A CSV
     column called ``index`` says which sample each row belongs to. A manifest that
     :meth:`NoisyLabels.save` wrote is verified and comes back as it was, with its fingerprint.
 
@@ -104,13 +104,13 @@ def find_file(name: str, root: str | os.PathLike[str] | None) -> Path:
 
 
 def read_labels(path: Path, key: str | None = None) -> NDArray[Any]:
-    """Return the raw label array of a file, by the kind of file that its name says."""
+    """Return the raw label array of a file, by the kind of file, which its name tells."""
     suffix = path.suffix.lower()
     if suffix not in _SUFFIXES:
         raise DataError(f"{path} must be one of {', '.join(_SUFFIXES)} to be read as labels")
     try:
         if suffix in (".pt", ".pth"):
-            return _pick(load_torch(path), key, path)
+            return _pick(read_torch(path), key, path)
         if suffix == ".csv":
             return _read_csv(path, key)
         if suffix == ".txt":
@@ -132,7 +132,7 @@ def _pick(content: Any, key: str | None, path: Path) -> NDArray[Any]:
     if not isinstance(content, Mapping):
         if key is not None:
             raise DataError(f"{path} holds one label set without a name, there is no {key!r} in it")
-        return np.asarray(content)
+        return _flat(content)
     names = [str(name) for name in content]
     if key is None:
         wanted = [name for name in _NAMES if name in names] or (names if len(names) == 1 else [])
@@ -143,7 +143,14 @@ def _pick(content: Any, key: str | None, path: Path) -> NDArray[Any]:
         key = wanted[0]
     if key not in names:
         raise DataError(f"{path} has no {key!r}; it has: {', '.join(names)}")
-    return np.asarray(content[key])
+    return _flat(content[key])
+
+
+def _flat(content: Any) -> NDArray[Any]:
+    """Return an array of what may be one; nested lists can expand to more than memory holds."""
+    if isinstance(content, list | tuple) and any(isinstance(x, list | tuple) for x in content):
+        raise ValueError("it holds a list of lists")
+    return np.asarray(content)
 
 
 def _whole(cells: Any, path: Path) -> NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""Labels that nobody corrupts: clean ones, and those that are taken as they come."""
+"""Labels that are left as they are: known to be clean, or of unknown quality."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["clean", "given"]
 
 
 def clean(labels: ArrayLike, num_classes: int) -> NoisyLabels:
-    """Leave all labels as they are and hold them for true.
+    """Leave all labels as they are; they count as true.
 
     Example:
         >>> clean([0, 1, 1], 2).realised_rate

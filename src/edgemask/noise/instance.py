@@ -1,7 +1,8 @@
-"""Instance-dependent noise: how a sample looks decides how, and how likely, it is mislabelled."""
+"""Instance-dependent noise: the features of a sample decide how likely it gets which label."""
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from statistics import NormalDist
 
@@ -30,23 +31,24 @@ def instance_dependent(
     std: float = 0.1,
     root: str | os.PathLike[str] | None = None,
 ) -> NoisyLabels:
-    """Mislabel samples by what they look like (PDN).
+    """Mislabel samples by their features (PDN).
 
     ``paper`` is the generator of PDN: sample i has its own rate q_i from N(rate, std^2) cut to
     [0, 1]; a random projection W_y of its features scores the other classes; it keeps its label
-    with chance 1 - q_i and else gets class k with chance softmax(x_i W_y)_k. Rate 0 is no noise.
+    with probability 1 - q_i and else gets class k with probability softmax(x_i W_y)_k. Rate 0 is
+    no noise.
 
     ``jal`` is another generator, whose draws came from augmented images and cannot be repeated: its
     published labels for CIFAR-10 and CIFAR-100 at 0.2, 0.4 and 0.6 are read from
     ``idn-labels.npz`` below ``root``. The other protocols do not define instance noise.
 
     Args:
-        labels: True labels, one for each sample.
+        labels: True labels, one per sample.
         rate: The nominal noise rate.
         num_classes: The number of classes.
         seed: Seed of the draw.
         protocol: ``paper`` or ``jal``.
-        features: One row for each sample (further dimensions are flattened). The official code
+        features: One row per sample (further dimensions are flattened). The official code
             takes raw pixels, 0..255: scores are then so far apart that each sample has one
             wrong label only; scaled features give softer noise.
         std: Standard deviation of the samples' own rates.
@@ -86,7 +88,7 @@ def instance_dependent(
 def _flat(features: ArrayLike | None, count: int) -> NDArray[np.generic]:
     if features is None:
         raise UserError(
-            "instance-dependent noise depends on what samples look like: give features=, an array "
+            "instance-dependent noise depends on the features of samples: give features=, an array "
             "with one row for each sample (raw pixels, as the official code has it)"
         )
     array = np.asarray(features)
@@ -106,7 +108,7 @@ def _pdn(
     rng = np.random.RandomState(seed)
     rates = _truncated_normal(rng.random_sample(len(clean)), rate, std)
     projections = rng.standard_normal((classes, features.shape[1], classes)).astype(np.float32)
-    chances = np.empty((len(clean), classes), dtype=np.float32)
+    probs = np.empty((len(clean), classes), dtype=np.float32)
     for label in range(classes):
         members = np.flatnonzero(clean == label)
         weight = projections[label].astype(np.float64)
@@ -117,8 +119,8 @@ def _pdn(
             scores = np.exp(scores - scores.max(axis=1, keepdims=True, initial=-np.inf))
             part = rates[rows, None] * (scores / scores.sum(axis=1, keepdims=True))
             part[:, label] += 1.0 - rates[rows]
-            chances[rows] = part
-    edges = np.cumsum(chances.astype(np.float64), axis=1)
+            probs[rows] = part
+    edges = np.cumsum(probs.astype(np.float64), axis=1)
     edges /= edges[:, -1:]
     drawn = rng.random_sample(len(clean))
     return np.asarray((edges <= drawn[:, None]).sum(axis=1), dtype=np.int64)
@@ -146,12 +148,4 @@ def _published(
         )
     name = f"idn-labels.npz#eps_cifar{classes}_dependent_{rate:.1f}"
     found = from_file(clean, name, classes, root=root)
-    return NoisyLabels(
-        clean=clean,
-        noisy=found.noisy,
-        num_classes=classes,
-        kind="instance",
-        protocol="jal",
-        rate=rate,
-        details=found.details,
-    )
+    return dataclasses.replace(found, kind="instance", protocol="jal", rate=rate)

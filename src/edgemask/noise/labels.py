@@ -1,11 +1,11 @@
-"""The manifest of a label set: what the labels are, were, and how they came about."""
+"""The manifest of a label set: clean and noisy labels, and how they were made."""
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from edgemask._files import write_arrays
 from edgemask.errors import DataError, UserError
 from edgemask.noise._checks import UNREADABLE, Int64, as_labels, as_seed, check_classes
 
@@ -47,7 +48,7 @@ class NoisyLabels:
     protocol: str | None = None
     """Whose generator made the labels; None where no generator did."""
     rate: float | None = None
-    """The nominal rate that was asked for; None when unknown."""
+    """The nominal rate; None when unknown."""
     seed: int | None = None
     """The seed of the generator; None where there was no draw."""
     details: Mapping[str, Any] = field(default_factory=dict)
@@ -86,7 +87,8 @@ class NoisyLabels:
             put("clean", clean)
             put("realised_rate", float(np.mean(clean != self.noisy)))
             put("transition", _transition(clean, self.noisy, classes))
-        put("fingerprint", self._fingerprint())
+        record = json.dumps(self._record(), sort_keys=True)
+        put("fingerprint", _digest(record, self._arrays()))
 
     def __len__(self) -> int:
         return len(self.noisy)
@@ -121,38 +123,16 @@ class NoisyLabels:
     def take(self, index: ArrayLike) -> NoisyLabels:
         """Return the manifest of some of the samples, in the order of their positions."""
         rows = np.asarray(index)
-        return NoisyLabels(
-            clean=None if self.clean is None else self.clean[rows],
-            noisy=self.noisy[rows],
-            num_classes=self.num_classes,
-            kind=self.kind,
-            protocol=self.protocol,
-            rate=self.rate,
-            seed=self.seed,
-            details=self.details,
-        )
+        clean = None if self.clean is None else self.clean[rows]
+        return dataclasses.replace(self, clean=clean, noisy=self.noisy[rows])
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the manifest as ``.npz``, all or nothing, and return where."""
+        """Write the manifest as ``.npz``, whole or not at all, and return its path."""
         target = Path(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        arrays = {"noisy": self.noisy}
-        if self.clean is not None:
-            arrays["clean"] = self.clean
+        arrays = self._arrays()
         meta = json.dumps({**self._record(), "details": dict(self.details)}, sort_keys=True)
-        digest = _digest(meta, arrays)
-        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                np.savez_compressed(
-                    file, meta=np.array(meta), digest=np.array(digest), allow_pickle=False, **arrays
-                )
-                file.flush()
-                os.fsync(file.fileno())
-            Path(temporary).replace(target)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        text = {"meta": np.array(meta), "digest": np.array(_digest(meta, arrays))}
+        write_arrays(target, text | arrays)
         return target
 
     @classmethod
@@ -183,11 +163,9 @@ class NoisyLabels:
             "seed": self.seed,
         }
 
-    def _fingerprint(self) -> str:
-        arrays = {"noisy": self.noisy}
-        if self.clean is not None:
-            arrays["clean"] = self.clean
-        return _digest(json.dumps(self._record(), sort_keys=True), arrays)
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        known = {} if self.clean is None else {"clean": self.clean}
+        return {"noisy": self.noisy} | known
 
 
 def _digest(meta: str, arrays: Mapping[str, NDArray[Any]]) -> str:

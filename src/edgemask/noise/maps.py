@@ -1,4 +1,4 @@
-"""Which class is mistaken for which: the published maps of asymmetric noise, as data."""
+"""The published class maps of asymmetric noise: which class is labelled as which."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def class_map(
     """Return the map of asymmetric noise that is meant, checked against the class count.
 
     Args:
-        mapping: A map of one's own from class to class, the name of one in :data:`MAPS`, or None
+        mapping: A map of your own from class to class, the name of one in :data:`MAPS`, or None
             for the protocol's own.
         num_classes: The number of classes.
         protocol: Decides, with the dataset, when ``mapping`` is None.

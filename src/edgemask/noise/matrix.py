@@ -32,9 +32,9 @@ def from_matrix(
     samples, so that the rows are met but for rounding down. ``dividemix`` does not define it.
 
     Args:
-        labels: True labels, one for each sample.
-        matrix: ``matrix[i, j]`` is the chance that class i is labelled j; or a ``.npy``, ``.csv``
-            or ``.txt`` file with it.
+        labels: True labels, one per sample.
+        matrix: ``matrix[i, j]`` is the probability that class i is labelled j; or a ``.npy``,
+            ``.csv`` or ``.txt`` file with it.
         num_classes: The number of classes; that of the matrix when None.
         seed: Seed of the draw.
         protocol: ``paper``, ``jal``, ``apl`` or ``nust``.

@@ -25,7 +25,7 @@ def open_set(
     open_ratio: float = 0.2,
     closed: str = "symmetric",
 ) -> NoisyLabels:
-    """Take the last classes for foreign and label them at random; noise among the others.
+    """Treat the last classes as foreign and label them at random; add noise to the others.
 
     With 100 classes and the default ratio it is CIFAR80N-O: classes 80..99 are foreign and get a
     label that is uniform over 0..79; the others get symmetric noise, or go to the next class.

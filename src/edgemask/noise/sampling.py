@@ -1,4 +1,4 @@
-"""The draws behind the generators: who is flipped, and to what.
+"""The draws behind the generators: which samples are flipped, and to what.
 
 Every function takes its own ``numpy.random.RandomState``, whose streams are frozen: the labels of
 a seed are the same in every version of NumPy, and the global generator is never touched.
@@ -32,7 +32,7 @@ def symmetric_matrix(rate: float, num_classes: int) -> Matrix:
 
 
 def flip_matrix(rate: float, num_classes: int, mapping: Mapping[int, int]) -> Matrix:
-    """Return the identity, but for each source of the map 1 - rate stays and rate goes over."""
+    """Return the identity with 1 - rate and rate in the row of each source of the map."""
     matrix = np.eye(num_classes)
     for source, target in mapping.items():
         matrix[source, source] = 1.0 - rate

@@ -18,7 +18,7 @@ __all__ = ["dividemix_choice", "symmetric"]
 def symmetric(
     labels: ArrayLike, rate: float, num_classes: int, *, seed: int = 0, protocol: str = "paper"
 ) -> NoisyLabels:
-    """Flip labels to any other class with equal chance.
+    """Flip labels to any other class with equal probability.
 
     ``paper`` flips round(rate * N) samples, spread evenly over the classes. ``jal`` moves
     trunc(rate * n_s / (K - 1)) samples from each class to each other one, a little below the rate.
@@ -27,7 +27,7 @@ def symmetric(
     included, so that only rate * (1 - 1 / K) of the labels become wrong.
 
     Args:
-        labels: True labels, one for each sample.
+        labels: True labels, one per sample.
         rate: The nominal noise rate.
         num_classes: The number of classes K.
         seed: Seed of the draw. The official code fixes it: JAL 123 + trial, NUST always 0.

@@ -1,18 +1,13 @@
-"""Run directories turned into pages and tables.
+"""Run folders turned into an HTML page, Markdown and CSV; tables as text, Markdown, LaTeX, CSV."""
 
-The room reads files and imports no other room: what a run left on disk is all that a report needs.
-"""
-
-from edgemask.report.records import RunRecord, load_run
-from edgemask.report.tables import Cell, Table, number, percent, spread
+from edgemask.report.tables import Table, TableCell, TableRow, number, percent, spread
 from edgemask.report.write import ReportFiles, write_report
 
 __all__ = [
-    "Cell",
     "ReportFiles",
-    "RunRecord",
     "Table",
-    "load_run",
+    "TableCell",
+    "TableRow",
     "number",
     "percent",
     "spread",

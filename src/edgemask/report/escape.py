@@ -1,20 +1,17 @@
 """Text from a run made safe for each place where it is shown.
 
-Names of classes, runs and files come from data that nobody checked. They reach the page, its
-script blocks, Markdown, LaTeX, CSV and the terminal only through these functions.
+Names of classes, runs and files come from data that nobody checked. They reach Markdown, LaTeX, CSV
+and the terminal through these functions, and the page through its templates, which escape all text.
 """
 
 from __future__ import annotations
 
-import html as _html
-import json
 import re
 import unicodedata
-from typing import Any
 
-__all__ = ["as_csv", "as_html", "as_json", "as_latex", "as_markdown", "plain"]
+__all__ = ["as_csv", "as_latex", "as_markdown", "printable"]
 
-_LONGEST = 300
+_MAX_LENGTH = 300
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~$])")
 _LATEX = {
     "\\": r"\textbackslash{}",
@@ -36,19 +33,19 @@ _LATEX = {
 }
 
 
-def plain(value: object, *, longest: int | None = _LONGEST) -> str:
+def printable(value: object, *, max_length: int | None = _MAX_LENGTH) -> str:
     r"""Return one line of visible text.
 
-    Control characters, marks that turn the direction of writing, and lone surrogates become their
+    Control characters, marks that change the direction of writing, and lone surrogates become their
     escape sequences, so that no name can move the cursor, hide its ending or break the encoding.
 
     Example:
-        >>> plain("a\nb" + chr(27) + "[2J")
+        >>> printable("a\nb" + chr(27) + "[2J")
         'a\\nb\\x1b[2J'
     """
     text = str(value)
-    if longest is not None and len(text) > longest:
-        text = text[: longest - 1] + "…"
+    if max_length is not None and len(text) > max_length:
+        text = text[: max_length - 1] + "…"
     return "".join(
         char.encode("unicode_escape").decode("ascii")
         if unicodedata.category(char) in {"Cc", "Cf", "Cs", "Zl", "Zp"}
@@ -58,21 +55,6 @@ def plain(value: object, *, longest: int | None = _LONGEST) -> str:
     )
 
 
-def as_html(value: object, *, longest: int | None = _LONGEST) -> str:
-    """Return the text for an element or a quoted attribute of a page."""
-    return _html.escape(plain(value, longest=longest), quote=True)
-
-
-def as_json(value: Any) -> str:
-    """Return JSON that may stand inside a ``<script>`` element.
-
-    Nothing in it can end the element or open a comment: the characters that could are written as
-    escapes, which JSON reads back as what they were. NaN and infinities are refused.
-    """
-    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
-    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
-
-
 def as_markdown(value: object) -> str:
     r"""Return the text for a paragraph or a table cell in Markdown.
 
@@ -80,7 +62,8 @@ def as_markdown(value: object) -> str:
         >>> as_markdown("a|b <i>")
         'a\\|b \\<i\\>'
     """
-    text = _MARKDOWN.sub(r"\\\1", plain(value)).replace("&", "&amp;").replace("://", ":\u200b//")
+    text = _MARKDOWN.sub(r"\\\1", printable(value))
+    text = text.replace("&", "&amp;").replace("://", ":\u200b//")
     # At the start of a line these would make a list, a heading or a rule.
     return "\\" + text if re.match(r"[-+=](\s|$|[-=])", text) else text
 
@@ -92,7 +75,7 @@ def as_latex(value: object) -> str:
         >>> as_latex("50 % ± 1")
         '50 \\% $\\pm$ 1'
     """
-    return "".join(_LATEX.get(char, char) for char in plain(value))
+    return "".join(_LATEX.get(char, char) for char in printable(value))
 
 
 def as_csv(value: object) -> str:
@@ -102,5 +85,5 @@ def as_csv(value: object) -> str:
         >>> as_csv("=1+1")
         "'=1+1"
     """
-    text = plain(value, longest=None)
+    text = printable(value, max_length=None)
     return "'" + text if text.lstrip(" '")[:1] in {"=", "+", "-", "@", "|", "%"} else text

@@ -1,4 +1,4 @@
-"""Runs that differ in nothing but their seed, taken together."""
+"""Runs grouped by config: those of a group differ in nothing but their seed."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from edgemask.report.outcomes import last_value, outcome
-from edgemask.report.records import RunRecord
-from edgemask.report.tables import Cell, spread
+from edgemask.report.outcomes import final_value, last_value
+from edgemask.report.tables import TableCell, spread
+from edgemask.runs import RunRecord
 
 __all__ = ["Group", "flatten", "group_runs"]
 
-# What is no part of an experiment: names, places of files, logging, how the work is spread.
+# Settings that are no part of an experiment: names, paths, logging, how the work is distributed.
 _UNRELATED = {"name", "log", "data.root", "data.workers", "train.threads", "eval.batch_size"}
 _PARTS = ("data", "noise", "model", "method", "loss", "head")
 
@@ -38,24 +38,23 @@ class Group:
         return any(run.finished for run in self.runs)
 
     @property
-    def speaker(self) -> RunRecord:
+    def representative(self) -> RunRecord:
         """The run whose details are shown for the group: the finished one of the lowest seed."""
         return self.counted[0]
 
     @property
     def repeated_seeds(self) -> bool:
-        """Whether two of the runs have one seed, and so do not count as independent."""
+        """Whether two of the runs share a seed, and so are not independent."""
         seeds = [run.seed for run in self.counted]
         return len(set(seeds)) < len(seeds)
 
-    def outcome(self, key: str, way: str) -> Cell:
+    def final(self, key: str, way: str) -> TableCell:
         """Return mean ± std of an accuracy, with the count where it is not known of all runs."""
-        return spread(
-            (getattr(outcome(run, key), way) for run in self.counted), of=len(self.counted)
-        )
+        values = (getattr(final_value(run, key), way) for run in self.counted)
+        return spread(values, of=len(self.counted))
 
-    def last(self, key: str) -> Cell:
-        """Return mean ± std of the last value of a measure, likewise."""
+    def last(self, key: str) -> TableCell:
+        """Return mean ± std of the last value of a metric, with the count where it is needed."""
         return spread((last_value(run, key) for run in self.counted), of=len(self.counted))
 
 
@@ -109,8 +108,8 @@ def _identity(config: Mapping[str, Any]) -> str:
 
 
 def _rank(group: Group) -> tuple[str, str, bool, float, str]:
-    flat = flatten(group.speaker.config)
-    accuracy = group.outcome("test/accuracy", "last").value
+    flat = flatten(group.representative.config)
+    accuracy = group.final("test/accuracy", "last").value
     return (
         str(flat.get("data.spec", flat.get("data", ""))),
         str(flat.get("noise.spec", flat.get("noise", ""))),

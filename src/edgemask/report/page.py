@@ -1,246 +1,178 @@
-"""The page: one HTML file that needs nothing else, neither a network nor, to be read, scripts."""
+"""The page: one HTML file that needs nothing else, neither a network nor, to be read, scripts.
+
+Its text is in ``templates/``. Whatever a template shows passes through :func:`printable` and is
+escaped; only the style sheet and the script, which are files of this package, are not.
+"""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-import shlex
 from collections.abc import Sequence
+from functools import cache
 from importlib.resources import files
+from typing import TYPE_CHECKING, Any
 
-from edgemask.report.charts import Book
-from edgemask.report.doubtful import detection, doubtful_list, gallery, trust_histogram
-from edgemask.report.escape import as_html, as_json
-from edgemask.report.figures import compared_curves, run_curves
+from edgemask.errors import MissingExtraError
+from edgemask.report.charts import FigureData
+from edgemask.report.curves import compared_curves, run_curves
+from edgemask.report.describe import lead_sentence, repeat_command, report_title, resume_command
+from edgemask.report.escape import printable
 from edgemask.report.groups import Group
-from edgemask.report.heat import head_over_time, transition_map
-from edgemask.report.outcomes import last_value, noise_facts, outcome
-from edgemask.report.records import RunRecord
-from edgemask.report.repeat import command
-from edgemask.report.results import (
-    class_table,
-    comparison_table,
-    config_table,
-    noise_table,
-    result_table,
-    runs_table,
-    status,
-    versions_table,
-)
+from edgemask.report.heatmaps import head_over_time, transition_map
+from edgemask.report.outcomes import final_value, last_value, noise_facts, status
+from edgemask.report.results import comparison_table, run_tables, runs_table
 from edgemask.report.tables import percent
-from edgemask.report.titles import lead_sentence, title_of_page
+from edgemask.report.trust import gallery, trust_histogram
+from edgemask.runs import RunRecord
 
-__all__ = ["page"]
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
-_SCORES = 600_000
+__all__ = ["environment", "page"]
+
+_MAX_SCORES = 600_000
 """How many edge scores a page holds at most, over all its runs."""
-_PICTURES = 800_000
+_MAX_PICTURE_BYTES = 800_000
 """How many bytes of pictures a page holds at most, over all its runs."""
+
+
+@cache
+def environment() -> Environment:
+    """Return the templates, which escape all text that they show."""
+    try:
+        from jinja2 import Environment, PackageLoader, StrictUndefined
+        from markupsafe import Markup, escape
+    except ImportError as error:
+        raise MissingExtraError("jinja2", "app", "to write a page", error) from error
+
+    def shown(value: Any) -> Any:
+        """Return what an expression of a template shows: safe markup as it is, else one line."""
+        if isinstance(value, Markup):
+            return value
+        return "" if value is None else printable(value)
+
+    made = Environment(
+        loader=PackageLoader("edgemask.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=shown,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
+    made.filters["whole"] = lambda value: escape(printable(value, max_length=None))
+    return made
 
 
 def page(groups: Sequence[Group]) -> str:
     """Return the whole HTML document for one run or for several."""
-    book = Book()
-    single = sum(len(group.runs) for group in groups) == 1
-    body = _single(book, groups[0].runs[0]) if single else _several(book, groups)
-    return _document(title_of_page(groups), body, book)
-
-
-def _document(title: str, body: str, book: Book) -> str:
-    assets = files("edgemask.report") / "assets"
-    style = (assets / "page.css").read_text(encoding="utf-8")
-    script = (assets / "page.js").read_text(encoding="utf-8")
+    figures = FigureData()
+    runs = [run for group in groups for run in group.runs]
+    details = [
+        _details(figures, group, _MAX_SCORES // len(groups), _MAX_PICTURE_BYTES // len(groups))
+        for group in groups
+    ]
+    content = _one(runs[0]) if len(runs) == 1 else _several(figures, groups, runs)
+    templates = files("edgemask.report") / "templates"
+    style = (templates / "page.css").read_text(encoding="utf-8")
+    script = (templates / "page.js").read_text(encoding="utf-8")
     # Only this very script may run, and nothing may be loaded: what a name smuggles in stays text.
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
-    policy = (
-        f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; "
-        f"script-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
-    )
     return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta name="color-scheme" content="light dark">\n'
-        '<meta name="generator" content="EdgeMask">\n'
-        '<link rel="icon" href="data:,">\n'
-        f"<title>{as_html(title)} · EdgeMask</title>\n<style>\n{style}</style>\n"
-        "<noscript><style>.needs-script{display:none!important}</style></noscript>\n"
-        f"</head>\n<body>\n<main>\n{body}\n</main>\n"
-        f'<script type="application/json" id="figures">{as_json(book.figures)}</script>\n'
-        f"<script>{script}</script>\n</body>\n</html>\n"
+        environment()
+        .get_template("page.html")
+        .render(
+            title=report_title(groups),
+            runs=details,
+            figures=figures,
+            digest=digest,
+            style=style,
+            script=script,
+            **content,
+        )
     )
 
 
-def _section(name: str, title: str, *parts: str) -> str:
-    inner = "\n".join(part for part in parts if part)
-    return f'<section id="{name}"><h2>{title}</h2>\n{inner}</section>\n' if inner else ""
+def _one(run: RunRecord) -> dict[str, Any]:
+    return {
+        "lead": lead_sentence(run),
+        "badge": status(run),
+        "tiles": _tiles(run),
+        "comparison": None,
+    }
 
 
-def _split(left: str, right: str) -> str:
-    return f'<div class="split"><div>{left}</div>{right}</div>'
+def _several(
+    figures: FigureData, groups: Sequence[Group], runs: Sequence[RunRecord]
+) -> dict[str, Any]:
+    unfinished = sum(not run.finished for run in runs)
+    tiles = [("Configs", str(len(groups)), ""), ("Runs", str(len(runs)), "")]
+    accuracy = groups[0].final("test/accuracy", "last").value
+    if isinstance(accuracy, float):
+        note = f"first row: {groups[0].label}"
+        tiles.append(("Test accuracy, last epoch", _share(accuracy), note))
+    return {
+        "lead": "Runs that differ in nothing but their seed are taken together.",
+        "badge": f"{unfinished} unfinished" if unfinished else "finished",
+        "tiles": tiles,
+        "comparison": comparison_table(groups),
+        "curves": compared_curves(figures, groups),
+        "all_runs": runs_table(groups).pick(
+            *("run", "config", "status", "seed", "epochs"),
+            *(f"test accuracy: {way}" for way in ("last", "mean of last 10", "best (oracle)")),
+            *("wrong labels memorised", "edges retained", "seconds"),
+        ),
+    }
 
 
-def _tile(label: str, value: str, note: str = "") -> str:
-    small = f"<small>{as_html(note)}</small>" if note else ""
-    return f"<div><dt>{as_html(label)}</dt><dd>{value}{small}</dd></div>"
+def _share(value: float | None) -> str:
+    return "–" if value is None else f"{percent(value, digits=1).text}\u202f%"
 
 
-def _single(book: Book, run: RunRecord) -> str:
-    parts = _details(book, run, scores=_SCORES, pictures=_PICTURES)
-    return _header(run.name, lead_sentence(run), status(run), _tiles(run)) + _missing(run) + parts
-
-
-def _header(title: str, lead: str, badge: str, tiles: str) -> str:
-    state = "ok" if badge == "finished" else "warn"
-    mark = f'<span class="badge {state}">{as_html(badge)}</span>' if badge else ""
-    return (
-        f'<header><p class="brand">EdgeMask report {mark}</p><h1>{as_html(title)}</h1>'
-        f'<p class="lead">{as_html(lead)}</p><dl class="tiles">{tiles}</dl></header>\n'
-    )
-
-
-def _tiles(run: RunRecord) -> str:
-    end, facts = outcome(run, "test/accuracy"), noise_facts(run)
-
-    def share(value: float | None) -> str:
-        return "–" if value is None else f"{percent(value, digits=1).text}&#8239;%"
-
+def _tiles(run: RunRecord) -> list[tuple[str, str, str]]:
+    """Return the numbers at the top of a run's page: label, value and note."""
+    end, facts = final_value(run, "test/accuracy"), noise_facts(run)
     tiles = [
-        _tile("Test accuracy, last epoch", share(end.last)),
-        _tile("Test accuracy, mean of last 10", share(end.mean_last_10)),
+        ("Test accuracy, last epoch", _share(end.last), ""),
+        ("Test accuracy, mean of last 10", _share(end.mean_last_10), ""),
     ]
     if facts["realised_rate"] is not None:
-        nominal = facts["rate"]
-        note = "" if nominal is None else f"nominal {100 * nominal:g} %"
-        tiles.append(_tile("Labels that are wrong", share(facts["realised_rate"]), note))
+        note = "" if facts["rate"] is None else f"nominal {100 * facts['rate']:g} %"
+        tiles.append(("Labels that are wrong", _share(facts["realised_rate"]), note))
     else:
-        tiles.append(_tile("Labels wrong, estimated", share(facts["estimated_rate"])))
-    memorised = last_value(run, "memorised")
+        tiles.append(("Labels wrong, estimated", _share(facts["estimated_rate"]), ""))
+    memorised, retention = last_value(run, "memorised"), last_value(run, "head/retention")
     if memorised is not None:
-        tiles.append(_tile("Wrong labels memorised", share(memorised)))
-    elif last_value(run, "head/retention") is not None:
-        tiles.append(_tile("Edges retained", share(last_value(run, "head/retention"))))
-    return "".join(tiles)
+        tiles.append(("Wrong labels memorised", _share(memorised), ""))
+    elif retention is not None:
+        tiles.append(("Edges retained", _share(retention), ""))
+    return tiles
 
 
-def _missing(run: RunRecord) -> str:
-    notes = "".join(f"<li>{as_html(note)}</li>" for note in run.missing)
-    if not run.finished:
-        folder = as_html(shlex.quote(str(run.path)), longest=None)
-        notes += f"<li>To go on: <code>edgemask resume {folder}</code></li>"
-    if not notes:
-        return ""
-    return f'<aside class="callout"><h2>What is missing</h2><ul>{notes}</ul></aside>\n'
-
-
-def _details(book: Book, run: RunRecord, *, scores: int, pictures: int, prefix: str = "") -> str:
-    """Return the sections about one run."""
-    curves = run_curves(book, run)
-    labels = transition_map(book, run)
-    trust = trust_histogram(book, run)
-    found = detection(run)
-    shown = gallery(run, pictures)
-    listed = doubtful_list(run)
-    classes = class_table(run)
-    table = "" if listed is None else f'<div class="tall">{listed.to_html(sortable=True)}</div>'
-    if shown and table:
-        table = f"<details><summary>As a list</summary>{table}</details>"
-    quality = "" if found is None else found.to_html()
-    return "".join(
-        [
-            _section(f"{prefix}results", "Results", result_table(run).to_html()),
-            _section(f"{prefix}curves", "Curves", curves and f'<div class="charts">{curves}</div>'),
-            _section(f"{prefix}head", "The head", head_over_time(book, run, scores)),
-            _section(
-                f"{prefix}labels", "Labels and noise", _split(noise_table(run).to_html(), labels)
-            ),
-            _section(
-                f"{prefix}classes",
-                "Classes",
-                ""
-                if classes is None
-                else f'<div class="tall">{classes.to_html(sortable=True)}</div>',
-            ),
-            _section(
-                f"{prefix}doubtful",
-                "Doubtful samples",
-                f'<div class="charts">{trust}<div>{quality}</div></div>' if trust else "",
-                shown,
-                table,
-            ),
-            _section(
-                f"{prefix}setup", "What was run", config_table(run).to_html() if run.config else ""
-            ),
-            _repeat(run, prefix),
-        ]
-    )
-
-
-def _repeat(run: RunRecord, prefix: str) -> str:
-    line = as_html(command(run), longest=None)
-    versions = versions_table(run)
-    facts = [
-        f"Config hash <code>{as_html(run.summary['config_hash'])}</code>"
-        if run.summary.get("config_hash")
-        else "",
-        f"seed <code>{run.seed}</code>" if run.seed is not None else "",
-        f"noise fingerprint <code>{as_html(noise_facts(run)['fingerprint'])}</code>"
-        if noise_facts(run)["fingerprint"]
-        else "",
-    ]
-    config = "\n".join(as_html(row, longest=None) for row in run.config_text.splitlines())
-    return _section(
-        f"{prefix}repeat",
-        "How to repeat it",
-        f'<div class="command"><pre><code>{line}</code></pre>'
-        '<button type="button" class="needs-script copy">Copy</button></div>',
-        f'<p class="note">{", ".join(fact for fact in facts if fact)}</p>',
-        config and f"<details><summary>config.yaml</summary><pre>{config}</pre></details>",
-        ""
-        if versions is None
-        else f"<details><summary>Versions</summary>{versions.to_html()}</details>",
-    )
-
-
-def _several(book: Book, groups: Sequence[Group]) -> str:
-    runs = [run for group in groups for run in group.runs]
-    unfinished = sum(not run.finished for run in runs)
-    badge = f"{unfinished} unfinished" if unfinished else "finished"
-    lead = "Runs that differ in nothing but their seed are taken together."
-    best = groups[0]
-    tiles = _tile("Configs", str(len(groups))) + _tile("Runs", str(len(runs)))
-    accuracy = best.outcome("test/accuracy", "last").value
-    if isinstance(accuracy, float):
-        shown = f"{percent(accuracy, digits=1).text}&#8239;%"
-        tiles += _tile("Test accuracy, last epoch", shown, f"first row: {best.label}")
-    every = runs_table(groups).pick(
-        *("run", "config", "status", "seed", "epochs"),
-        *(f"test accuracy: {way}" for way in ("last", "mean of last 10", "best (oracle)")),
-        *("wrong labels memorised", "edges retained", "seconds"),
-    )
-    curves = compared_curves(book, groups)
-    band = '<p class="note">Lines are means over seeds, bands ± one standard deviation.</p>'
-    parts = [
-        _header(title_of_page(groups), lead, badge, tiles),
-        _section("comparison", "Comparison", comparison_table(groups).to_html(sortable=True)),
-        _section("curves", "Curves", curves and f'<div class="charts">{curves}</div>{band}'),
-        _section("runs", "All runs", f'<div class="tall">{every.to_html(sortable=True)}</div>'),
-    ]
-    details = []
-    for place, group in enumerate(groups):
-        run = group.speaker
-        inner = _missing(run) + _details(
-            book,
-            run,
-            scores=_SCORES // len(groups),
-            pictures=_PICTURES // len(groups),
-            prefix=f"g{place}-",
-        )
-        which = f"seed {run.seed}" if run.seed is not None else run.name
-        details.append(
-            f'<details class="run"><summary>{as_html(group.label)} '
-            f'<span class="note">{as_html(which)}, {as_html(status(run))}</span></summary>'
-            f"{inner}</details>"
-        )
-    parts.append(_section("details", "Each config in detail", *details))
-    return "".join(parts)
+def _details(
+    figures: FigureData, group: Group, max_scores: int, max_picture_bytes: int
+) -> dict[str, Any]:
+    """Return what ``run.html`` shows of a config, by its representative run."""
+    run = group.representative
+    facts = {
+        "Config hash": run.summary.get("config_hash"),
+        "seed": run.seed,
+        "noise fingerprint": noise_facts(run)["fingerprint"],
+    }
+    return {
+        "label": group.label,
+        "which": run.name if run.seed is None else f"seed {run.seed}",
+        "status": status(run),
+        "problems": run.problems,
+        "resume": None if run.finished else resume_command(run),
+        "curves": run_curves(figures, run),
+        "head": head_over_time(figures, run, max_scores),
+        "transition": transition_map(figures, run),
+        "trust": trust_histogram(figures, run),
+        "gallery": gallery(run, max_picture_bytes),
+        "command": repeat_command(run),
+        "facts": [(name, value) for name, value in facts.items() if value is not None],
+        "config_lines": run.config_text.splitlines(),
+        **run_tables(run),
+    }

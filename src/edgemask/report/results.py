@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from edgemask.report.doubtful import known_clean
 from edgemask.report.groups import Group, flatten
-from edgemask.report.outcomes import last_value, noise_facts, outcome, outcomes, total_seconds
-from edgemask.report.records import RunRecord, known
-from edgemask.report.tables import UNKNOWN, Cell, Row, Table, number, percent
+from edgemask.report.outcomes import (
+    accuracies,
+    final_value,
+    last_value,
+    noise_facts,
+    status,
+    total_seconds,
+)
+from edgemask.report.tables import UNKNOWN, Table, TableCell, TableRow, number, percent
+from edgemask.report.trust import clean_labels, detection, doubtful_list, trust
+from edgemask.runs import RunRecord, finite_number
 
-__all__ = [
-    "class_table",
-    "comparison_table",
-    "config_table",
-    "noise_table",
-    "result_table",
-    "runs_table",
-    "status",
-    "versions_table",
-]
+__all__ = ["MEASURES", "comparison_table", "metric_title", "run_tables", "runs_table"]
 
 WAYS = {
     "last": "last",
@@ -31,7 +30,7 @@ WAYS = {
 }
 SELECTED = {"selected": "selected"}
 ORACLE = (
-    "“best (oracle)” is the epoch that the test set itself would choose: no choice that a person "
+    "“best (oracle)” is the epoch that the test set itself would choose: no choice that a user "
     "could make. “at validation” is the epoch that held-out noisy data choose."
 )
 CHOSEN = (
@@ -51,38 +50,47 @@ _TITLES = {
 }
 
 
-def title_of(key: str) -> str:
-    """Return the words for a measure of accuracy."""
+def metric_title(key: str) -> str:
+    """Return the words for an accuracy."""
     if key in _TITLES:
         return _TITLES[key]
     where, _, what = key.partition("/")
     return f"{where.removeprefix('test.')} {what.replace('_', ' ')}"
 
 
-def status(run: RunRecord) -> str:
-    """Return how far a run got."""
-    if run.finished:
-        return "finished"
-    train = run.config.get("train")
-    total = train.get("epochs") if isinstance(train, Mapping) else None
-    return f"unfinished: {len(run.history)} of {total or '?'} epochs"
+def run_tables(run: RunRecord, *, doubtful: int = 100) -> dict[str, Table | None]:
+    """Return all tables about one run by what they show; ``None`` for what is not known.
+
+    Args:
+        run: The run.
+        doubtful: How many samples of low trust to list.
+    """
+    return {
+        "results": result_table(run),
+        "noise": noise_table(run),
+        "classes": class_table(run),
+        "detection": detection(run),
+        "doubtful": doubtful_list(run, doubtful),
+        "config": config_table(run) if run.config else None,
+        "versions": versions_table(run),
+    }
 
 
 def result_table(run: RunRecord) -> Table:
-    """Return the accuracies of one run in every way to name an end, and what it memorised."""
-    rows: list[Row] = []
+    """Return the accuracies of one run by every way to choose the epoch, and what it memorised."""
+    rows: list[TableRow] = []
     ways = _ways([run])
-    for key, end in outcomes(run).items():
+    for key, end in accuracies(run).items():
         best = percent(end.best)
         if end.best_epoch is not None:
-            best = Cell(text=f"{best.text} (epoch {end.best_epoch})", value=best.value)
+            best = TableCell(text=f"{best.text} (epoch {end.best_epoch})", value=best.value)
         row = [percent(end.last), percent(end.mean_last_10), best, percent(end.at_validation)]
         row += [percent(end.selected)] * ("selected" in ways)
-        rows.append([title_of(key), *row])
+        rows.append([metric_title(key), *row])
     for key, title in MEASURES.items():
         value = last_value(run, key)
         if value is not None:
-            mean = outcome(run, key).mean_last_10
+            mean = final_value(run, key).mean_last_10
             rows.append([title, percent(value), percent(mean), *[""] * (len(ways) - 2)])
     notes = [ORACLE, *[CHOSEN] * ("selected" in ways)]
     if run.summary.get("clean_test") is False:
@@ -93,22 +101,20 @@ def result_table(run: RunRecord) -> Table:
 
 
 def _ways(runs: Iterable[RunRecord]) -> dict[str, str]:
-    """Return the ways to name an end; the chosen weights only where a run chose."""
+    """Return the ways to choose the epoch; selected weights only where a run selected some."""
     return WAYS | SELECTED if any("selected" in run.summary for run in runs) else WAYS
 
 
 def comparison_table(groups: Sequence[Group]) -> Table:
-    """Return one row a config: mean ± std (n) over its seeds, columns without values left out."""
-    columns: dict[str, list[Cell]] = {}
+    """Return one row per config: mean ± std over its seeds; columns without values are left out."""
+    columns: dict[str, list[TableCell]] = {}
     ways = _ways(run for group in groups for run in group.runs)
     for way, title in ways.items():
-        columns[title] = [group.outcome("test/accuracy", way) for group in groups]
-    columns["balanced, last"] = [
-        group.outcome("test/balanced_accuracy", "last") for group in groups
-    ]
-    comparable = len({_task(group.speaker) for group in groups}) == 1
+        columns[title] = [group.final("test/accuracy", way) for group in groups]
+    columns["balanced, last"] = [group.final("test/balanced_accuracy", "last") for group in groups]
+    comparable = len({_task(group.representative) for group in groups}) == 1
     for title, column in columns.items():
-        # The oracle's choice is no result to win by.
+        # The oracle is not a result, so that none of its values is marked.
         if comparable and len(groups) > 1 and title != WAYS["best"]:
             columns[title] = _with_best(column, groups)
     for key in ("memorised", "head/retention"):
@@ -118,7 +124,7 @@ def comparison_table(groups: Sequence[Group]) -> Table:
         for title, column in columns.items()
         if any(item.value is not None for item in column)
     }
-    rows: list[Row] = [
+    rows: list[TableRow] = [
         [
             group.label if group.finished else f"{group.label} (unfinished)",
             len(group.counted),
@@ -148,36 +154,30 @@ def _task(run: RunRecord) -> tuple[str, str]:
     return str(flat.get("data.spec")), repr(sorted(noise.items()))
 
 
-def _with_best(column: Sequence[Cell], groups: Sequence[Group]) -> list[Cell]:
-    known = [
-        item.value
+def _with_best(column: Sequence[TableCell], groups: Sequence[Group]) -> list[TableCell]:
+    """Mark the best value among the finished configs."""
+    values = [
+        item.value if group.finished and isinstance(item.value, float) else None
         for item, group in zip(column, groups, strict=True)
-        if isinstance(item.value, float) and group.finished
     ]
-    top = max(known, default=None)
+    top = max((value for value in values if value is not None), default=None)
     return [
-        Cell(
-            text=item.text,
-            value=item.value,
-            std=item.std,
-            n=item.n,
-            best=group.finished and top is not None and item.value == top,
-        )
-        for item, group in zip(column, groups, strict=True)
+        replace(item, best=value is not None and value == top)
+        for item, value in zip(column, values, strict=True)
     ]
 
 
 def runs_table(groups: Sequence[Group]) -> Table:
-    """Return one row a run, with all that a program may want; this is also the CSV."""
-    keys = sorted({key for group in groups for run in group.runs for key in outcomes(run)})
+    """Return one row per run, with all that a program may want; this is also the CSV."""
+    keys = sorted({key for group in groups for run in group.runs for key in accuracies(run)})
     ways = _ways(run for group in groups for run in group.runs)
-    rows: list[list[Cell | str | float | None]] = []
+    rows: list[list[TableCell | str | float | None]] = []
     for group in groups:
         for run in group.runs:
             facts = noise_facts(run)
             flat = flatten(run.config)
-            ends = [outcome(run, key) for key in keys]
-            row: list[Cell | str | float | None] = [
+            ends = [final_value(run, key) for key in keys]
+            row: list[TableCell | str | float | None] = [
                 run.name,
                 group.label,
                 status(run),
@@ -198,7 +198,7 @@ def runs_table(groups: Sequence[Group]) -> Table:
         [
             *("run", "config", "status", "data", "noise", "folder", "noise fingerprint"),
             *("config hash", "seed", "epochs", "noise rate", "realised rate", "estimated rate"),
-            *(f"{title_of(key)}: {title}" for key in keys for title in ways.values()),
+            *(f"{metric_title(key)}: {title}" for key in keys for title in ways.values()),
             *MEASURES.values(),
             "seconds",
         ],
@@ -212,7 +212,7 @@ def noise_table(run: RunRecord) -> Table:
     facts = noise_facts(run)
     noisy = run.noise.get("noisy")
     outside = np.asarray(run.noise.get("clean", ())) < 0
-    rows: list[Row] = [
+    rows: list[TableRow] = [
         ["kind", str(facts["kind"] or UNKNOWN)],
         ["protocol", str(facts["protocol"] or UNKNOWN)],
         ["nominal rate (%)", percent(facts["rate"])],
@@ -228,49 +228,45 @@ def noise_table(run: RunRecord) -> Table:
     return Table(["labels", "value"], rows)
 
 
-def _fingerprint(value: object) -> Cell:
+def _fingerprint(value: object) -> TableCell:
     """Return enough of a fingerprint to tell two apart; the whole is shown for repeating."""
     text = str(value or UNKNOWN)
-    return Cell(text=text if len(text) <= 12 else f"{text[:12]}…", value=text)
+    return TableCell(text=text if len(text) <= 12 else f"{text[:12]}…", value=text)
 
 
 def class_table(run: RunRecord) -> Table | None:
     """Return accuracy and noise class by class."""
-    accuracy = run.summary.get("per_class_accuracy")
-    accuracy = [known(value) for value in accuracy] if isinstance(accuracy, list) else []
     size = run.num_classes
+    accuracy = run.summary.get("per_class_accuracy")
     given = run.samples.get("given", run.noise.get("noisy"))
-    if not size or (not accuracy and given is None):
+    if not size or (not isinstance(accuracy, list) and given is None):
         return None
-    columns: dict[str, list[Cell | str | float | None]] = {}
-    if accuracy:
-        columns["test accuracy (%)"] = [
-            percent(accuracy[place] if place < len(accuracy) else None) for place in range(size)
-        ]
+    columns: dict[str, list[TableCell | float | None]] = {}
+    if isinstance(accuracy, list) and accuracy:
+        known = [*map(finite_number, accuracy), *[None] * size][:size]
+        columns["test accuracy (%)"] = [percent(value) for value in known]
     if given is not None:
         counts = np.bincount(given, minlength=size)[:size]
-        columns["samples given"] = [int(count) for count in counts]
-        shares = np.maximum(counts, 1)
-        clean = known_clean(run) if run.samples else run.noise.get("clean")
+        columns["samples given"] = counts.tolist()
+        clean = clean_labels(run) if run.samples else run.noise.get("clean")
         if clean is not None:
-            wrong = np.bincount(given[given != clean], minlength=size)[:size] / shares
-            columns["labels wrong (%)"] = [percent(float(value)) for value in wrong]
+            wrong = np.bincount(given[given != clean], minlength=size)[:size]
+            columns["labels wrong (%)"] = [percent(x) for x in wrong / np.maximum(counts, 1)]
         if run.samples:
-            trust = np.nan_to_num(run.samples["trust"].astype(np.float64), nan=0.5)
-            sums = np.bincount(given, weights=trust, minlength=size)[:size]
+            sums = np.bincount(given, weights=trust(run), minlength=size)[:size]
             columns["mean trust"] = [
-                number(float(total / count), digits=3) if count else None
-                for total, count in zip(sums, counts, strict=True)
+                number(total / count, digits=3) if count else None
+                for total, count in zip(sums.tolist(), counts.tolist(), strict=True)
             ]
     rows = [
-        [run.class_name(place), *(column[place] for column in columns.values())]
-        for place in range(size)
+        [run.class_name(label), *(column[label] for column in columns.values())]
+        for label in range(size)
     ]
     return Table(["class", *columns], rows)
 
 
 def config_table(run: RunRecord) -> Table:
-    """Return the config, a row a part; what is unset is left to ``config.yaml``."""
+    """Return the config, one row per part; what is unset is left to ``config.yaml``."""
     rows = []
     for part, value in run.config.items():
         settings = flatten(value) if isinstance(value, Mapping) else {"": value}

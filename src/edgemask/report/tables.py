@@ -1,4 +1,4 @@
-"""One table, shown as plain text, Markdown, LaTeX, CSV or HTML."""
+"""One table, shown as text, Markdown, LaTeX or CSV; the template ``table`` shows it as HTML."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from dataclasses import dataclass, field
 from statistics import fmean, stdev
 from typing import TypeAlias
 
-from edgemask.report.escape import as_csv, as_html, as_latex, as_markdown, plain
+from edgemask.report.escape import as_csv, as_latex, as_markdown, printable
 
-__all__ = ["UNKNOWN", "Cell", "Row", "Table", "cell", "number", "percent", "spread"]
+__all__ = ["UNKNOWN", "Table", "TableCell", "TableRow", "number", "percent", "spread"]
 
 UNKNOWN = "–"
-Row: TypeAlias = "Sequence[Cell | str | float | None]"
+TableRow: TypeAlias = "Sequence[TableCell | str | float | None]"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cell:
+class TableCell:
     """What a table holds at one place."""
 
     text: str
@@ -35,23 +35,23 @@ class Cell:
     """Set in bold."""
 
 
-def cell(value: Cell | str | float | None) -> Cell:
+def as_cell(value: TableCell | str | float | None) -> TableCell:
     """Return any value as a cell."""
-    if isinstance(value, Cell):
+    if isinstance(value, TableCell):
         return value
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
-        return Cell(text=UNKNOWN)
-    return Cell(text=str(value), value=value)
+        return TableCell(text=UNKNOWN)
+    return TableCell(text=str(value), value=value)
 
 
-def number(value: float | None, *, digits: int = 2) -> Cell:
+def number(value: float | None, *, digits: int = 2) -> TableCell:
     """Return a number with a fixed count of decimals."""
     if value is None or not math.isfinite(value):
-        return Cell(text=UNKNOWN)
-    return Cell(text=f"{value:.{digits}f}", value=value)
+        return TableCell(text=UNKNOWN)
+    return TableCell(text=f"{value:.{digits}f}", value=value)
 
 
-def percent(value: float | None, *, digits: int = 2) -> Cell:
+def percent(value: float | None, *, digits: int = 2) -> TableCell:
     """Return a fraction as a percentage; the unit belongs in the title of the column.
 
     Example:
@@ -59,22 +59,22 @@ def percent(value: float | None, *, digits: int = 2) -> Cell:
         '81.42'
     """
     if value is None or not math.isfinite(value):
-        return Cell(text=UNKNOWN)
-    return Cell(text=f"{100 * value:.{digits}f}", value=value)
+        return TableCell(text=UNKNOWN)
+    return TableCell(text=f"{100 * value:.{digits}f}", value=value)
 
 
 def spread(
     values: Iterable[float | None], *, digits: int = 2, scale: float = 100.0, of: int | None = None
-) -> Cell:
+) -> TableCell:
     """Return mean ± sample standard deviation (n - 1) of what is known, with the count.
 
     A single value has no deviation and shows none.
 
     Args:
-        values: One value a run.
+        values: One value per run.
         digits: Decimals.
         scale: Factor for display; 100 shows fractions as percentages.
-        of: A count that goes without saying and is not shown.
+        of: The usual count, which is not shown.
 
     Example:
         >>> spread([0.8, 0.82]).text
@@ -82,7 +82,7 @@ def spread(
     """
     known = [value for value in values if value is not None and math.isfinite(value)]
     if not known:
-        return Cell(text=UNKNOWN)
+        return TableCell(text=UNKNOWN)
     mean, count = fmean(known), len(known)
     text = f"{scale * mean:.{digits}f}"
     std = stdev(known) if count > 1 else None
@@ -90,7 +90,7 @@ def spread(
         text += f" ± {scale * std:.{digits}f}"
     if count != of:
         text += f" ({count})"
-    return Cell(text=text, value=mean, std=std, n=count)
+    return TableCell(text=text, value=mean, std=std, n=count)
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class Table:
     """
 
     columns: Sequence[str]
-    rows: Sequence[Row]
+    rows: Sequence[TableRow]
     caption: str = ""
     notes: Sequence[str] = field(default=())
     text_columns: int = 1
@@ -127,9 +127,9 @@ class Table:
                 )
 
     @property
-    def cells(self) -> list[list[Cell]]:
+    def cells(self) -> list[list[TableCell]]:
         """All cells, row by row."""
-        return [[cell(value) for value in row] for row in self.rows]
+        return [[as_cell(value) for value in row] for row in self.rows]
 
     def pick(self, *titles: str) -> Table:
         """Return the columns of these titles, in this order; unknown titles are left out."""
@@ -142,8 +142,8 @@ class Table:
 
     def to_text(self) -> str:
         """Return the table for a terminal."""
-        lines = [[plain(title) for title in self.columns]]
-        lines += [[plain(item.text) for item in row] for row in self.cells]
+        lines = [[printable(title) for title in self.columns]]
+        lines += [[printable(item.text) for item in row] for row in self.cells]
         widths = [max(map(_width, column)) for column in zip(*lines, strict=True)]
         lines.insert(1, ["-" * width for width in widths])
         body = [
@@ -153,8 +153,8 @@ class Table:
             ).rstrip()
             for line in lines
         ]
-        head = [plain(self.caption), ""] if self.caption else []
-        return "\n".join([*head, *body, *map(plain, self.notes)])
+        head = [printable(self.caption), ""] if self.caption else []
+        return "\n".join([*head, *body, *map(printable, self.notes)])
 
     def to_markdown(self) -> str:
         """Return the table in GitHub's Markdown."""
@@ -209,44 +209,10 @@ class Table:
             writer.writerow(line)
         return out.getvalue()
 
-    def to_html(self, *, sortable: bool = False) -> str:
-        """Return the table as HTML, in a box that scrolls sideways where the screen is narrow."""
-        heads = []
-        for place, title in enumerate(self.columns):
-            kind = "" if place < self.text_columns else ' class="num"'
-            label = as_html(title)
-            inner = f'<button type="button">{label}</button>' if sortable else label
-            heads.append(f'<th scope="col"{kind}>{inner}</th>')
-        body = "".join(f"<tr>{self._html_row(row)}</tr>" for row in self.cells)
-        caption = f"<caption>{as_html(self.caption)}</caption>" if self.caption else ""
-        notes = "".join(f'<p class="note">{as_html(note)}</p>' for note in self.notes)
-        label = as_html(self.caption or ", ".join(self.columns[:3]))
-        kind = ' class="sortable"' if sortable else ""
-        return (
-            f'<div class="scroll" tabindex="0" role="region" aria-label="{label}">'
-            f"<table{kind}>{caption}<thead><tr>{''.join(heads)}</tr></thead>"
-            f"<tbody>{body}</tbody></table></div>{notes}"
-        )
 
-    def _html_row(self, row: Sequence[Cell]) -> str:
-        parts = []
-        for place, item in enumerate(row):
-            text = _marked(item, as_html, "<strong>{}</strong>")
-            key = "" if item.value is None else as_html(item.value)
-            tag = 'th scope="row"' if place == 0 else "td"
-            kind = ' class="num"' if place >= self.text_columns else _extent(item.text)
-            parts.append(f'<{tag}{kind} data-sort="{key}">{text}</{tag[:2]}>')
-        return "".join(parts)
-
-
-def _marked(item: Cell, escape: Callable[[object], str], bold: str) -> str:
+def _marked(item: TableCell, escape: Callable[[object], str], bold: str) -> str:
     text = escape(item.text)
     return bold.format(text) if item.best and text else text
-
-
-def _extent(text: str) -> str:
-    """Return the class of a text: a short one stays on a line, a long one may break anywhere."""
-    return ' class="short"' if len(text) <= 16 else ' class="long"' if len(text) > 30 else ""
 
 
 def _field(value: float | str | None) -> str:

@@ -1,47 +1,63 @@
-"""Every table and figure of the paper as something to run, compare and sweep."""
+"""Every table and figure of the paper as data: run it, compare it with the paper; sweeps."""
 
 from __future__ import annotations
 
-from edgemask.reproduce.compare import Comparison, Difference, compare, paired_difference
-from edgemask.reproduce.execute import Runner, execute
-from edgemask.reproduce.paper import EXPERIMENTS
-from edgemask.reproduce.plan import Cell, Plan, make_plan, parse_seeds, pick
-from edgemask.reproduce.presets import PRESETS, Preset
-from edgemask.reproduce.render import write_results
-from edgemask.reproduce.results import Result, collect
-from edgemask.reproduce.spec import Claim, Column, Experiment, Number, Row, System
-from edgemask.reproduce.sweep import Axis, Point, make_points, parse_axis, write_sweep
-from edgemask.reproduce.work import Outcome, run_one
+from edgemask.reproduce.compare import (
+    ClaimComparison,
+    PairedDifference,
+    compare,
+    paired_difference,
+)
+from edgemask.reproduce.experiments import (
+    EXPERIMENTS,
+    Claim,
+    Experiment,
+    ExperimentColumn,
+    ExperimentRow,
+    FigureSpec,
+    PaperNumber,
+    TrainedSystem,
+)
+from edgemask.reproduce.plan import (
+    ExperimentCell,
+    ExperimentPlan,
+    make_plan,
+    parse_seeds,
+    pick,
+    run_plan,
+)
+from edgemask.reproduce.presets import PRESETS, ExperimentPreset
+from edgemask.reproduce.results import CellResult, collect
+from edgemask.reproduce.sweep import GridAxis, GridPoint, make_points, parse_axis, write_sweep
+from edgemask.reproduce.tables import write_results
 
 __all__ = [
     "EXPERIMENTS",
     "PRESETS",
-    "Axis",
-    "Cell",
+    "CellResult",
     "Claim",
-    "Column",
-    "Comparison",
-    "Difference",
+    "ClaimComparison",
     "Experiment",
-    "Number",
-    "Outcome",
-    "Plan",
-    "Point",
-    "Preset",
-    "Result",
-    "Row",
-    "Runner",
-    "System",
+    "ExperimentCell",
+    "ExperimentColumn",
+    "ExperimentPlan",
+    "ExperimentPreset",
+    "ExperimentRow",
+    "FigureSpec",
+    "GridAxis",
+    "GridPoint",
+    "PairedDifference",
+    "PaperNumber",
+    "TrainedSystem",
     "collect",
     "compare",
-    "execute",
     "make_plan",
     "make_points",
     "paired_difference",
     "parse_axis",
     "parse_seeds",
     "pick",
-    "run_one",
+    "run_plan",
     "write_results",
     "write_sweep",
 ]

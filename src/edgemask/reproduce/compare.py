@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
-from edgemask.reproduce.results import Result
-from edgemask.reproduce.spec import Experiment
+from edgemask.reproduce.experiments import Experiment
+from edgemask.reproduce.results import CellResult
 
-__all__ = ["Comparison", "Difference", "compare", "paired_difference"]
+__all__ = ["ClaimComparison", "PairedDifference", "compare", "paired_difference"]
 
 
 @dataclass(frozen=True)
-class Difference:
+class PairedDifference:
     """A mean of differences over paired seeds."""
 
     mean: float
@@ -25,20 +25,20 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ClaimComparison:
     """One claim in one column."""
 
     better: str
     worse: str
     column: str
-    ours: Difference | None
+    ours: PairedDifference | None
     """In fractions; None without paired runs."""
     paper: float | None
     """The paper's difference in percentage points."""
 
     @property
     def verdict(self) -> str:
-        """What can be said of the claim."""
+        """The verdict on the claim, in words."""
         if self.ours is None:
             return "not run"
         if self.ours.low is None or self.ours.high is None:
@@ -56,12 +56,12 @@ def _direction(mean: float) -> str:
 
 def paired_difference(
     first: Sequence[float], second: Sequence[float], *, confidence: float = 0.95
-) -> Difference:
+) -> PairedDifference:
     """Return the mean of ``first - second`` with its interval from Student's t distribution.
 
     Example:
-        >>> found = paired_difference([0.5, 0.6, 0.7], [0.4, 0.4, 0.6])
-        >>> round(found.mean, 4), round(found.low, 4), round(found.high, 4)
+        >>> gap = paired_difference([0.5, 0.6, 0.7], [0.4, 0.4, 0.6])
+        >>> round(gap.mean, 4), round(gap.low, 4), round(gap.high, 4)
         (0.1333, -0.0101, 0.2768)
     """
     gaps = [a - b for a, b in zip(first, second, strict=True)]
@@ -69,37 +69,35 @@ def paired_difference(
         raise ValueError("there is no pair to compare")
     mean, count = fmean(gaps), len(gaps)
     if count == 1:
-        return Difference(mean, None, None, 1)
+        return PairedDifference(mean, None, None, 1)
     from scipy.stats import t
 
     reach = float(t.ppf(0.5 + confidence / 2, count - 1)) * stdev(gaps) / math.sqrt(count)
-    return Difference(mean, mean - reach, mean + reach, count)
+    return PairedDifference(mean, mean - reach, mean + reach, count)
 
 
-def compare(experiment: Experiment, results: Sequence[Result]) -> list[Comparison]:
-    """Judge every claim of an experiment in every column where it can be."""
-    values = {(found.row, found.column, found.seed): found.value for found in results}
-    seeds = sorted({found.seed for found in results})
-    found = []
-    places = {(row.key, column.key) for row, column in experiment.cells()}
+def compare(experiment: Experiment, results: Sequence[CellResult]) -> list[ClaimComparison]:
+    """Compare the two rows of every claim in every column that has both."""
+    values = {(result.row, result.column, result.seed): result.value for result in results}
+    seeds = sorted({result.seed for result in results})
+    cells = {(row.key, column.key) for row, column in experiment.cells()}
+    comparisons = []
     for claim in experiment.claims:
         for column in experiment.columns:
-            key = column.key
-            if (claim.better, key) not in places or (claim.worse, key) not in places:
+            better, worse = (claim.better, column.key), (claim.worse, column.key)
+            if not {better, worse} <= cells:
                 continue
-            both = [
-                seed
-                for seed in seeds
-                if (claim.better, key, seed) in values and (claim.worse, key, seed) in values
+            paired = [
+                seed for seed in seeds if (*better, seed) in values and (*worse, seed) in values
             ]
             ours = None
-            if both:
+            if paired:
                 ours = paired_difference(
-                    [values[claim.better, key, seed] for seed in both],
-                    [values[claim.worse, key, seed] for seed in both],
+                    [values[*better, seed] for seed in paired],
+                    [values[*worse, seed] for seed in paired],
                 )
-            first = experiment.paper.get((claim.better, key))
-            second = experiment.paper.get((claim.worse, key))
-            paper = None if first is None or second is None else first.mean - second.mean
-            found.append(Comparison(claim.better, claim.worse, key, ours, paper))
-    return found
+            paper = None
+            if better in experiment.paper and worse in experiment.paper:
+                paper = experiment.paper[better].mean - experiment.paper[worse].mean
+            comparisons.append(ClaimComparison(claim.better, claim.worse, column.key, ours, paper))
+    return comparisons

@@ -1,8 +1,7 @@
-"""How long runs will take: a few steps of each kind, timed on this machine."""
+"""How long runs will take, from a few steps of each kind, timed on this machine."""
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import tempfile
 import time
@@ -12,22 +11,23 @@ from statistics import median
 from typing import Any
 
 from edgemask.data import load
-from edgemask.engine import Config, Observer, train
-from edgemask.engine.record import looks_every
+from edgemask.engine import Config, Observer, resolve, train
+from edgemask.engine.config import to_dict
+from edgemask.engine.record import record_interval
 from edgemask.errors import UserError
 
-__all__ = ["estimate", "kind"]
+__all__ = ["estimate"]
 
 _STEPS = 4
 _TESTED = 256
 
 
-class _Watch(Observer):
-    """Takes the time of steps, and of the looks at samples that follow them."""
+class _StepTimer(Observer):
+    """Times steps, and the evaluation after each epoch."""
 
     def __init__(self) -> None:
         self.steps: list[float] = []
-        self.looks: list[float] = []
+        self.evaluations: list[float] = []
         self.last = 0.0
 
     def on_start(self, info: Any) -> None:
@@ -40,31 +40,31 @@ class _Watch(Observer):
 
     def on_epoch(self, metrics: Mapping[str, Any]) -> None:
         now = time.perf_counter()
-        self.looks.append(now - self.last)
+        self.evaluations.append(now - self.last)
         self.last = now
 
 
 def estimate(runs: Mapping[str, Config]) -> dict[str, float | None]:
-    """Return the seconds that each run should take, on one core if only one is used.
+    """Return the seconds that each run should take on one core.
 
-    Each kind is timed once, on a few batches; what an epoch tests counts as well. None where the
-    method cannot be cut that short.
+    Each kind of run is timed once, on a few batches and test images. None where the method cannot
+    be cut that short.
     """
     known: dict[str, float | None] = {}
-    result = {}
+    seconds = {}
     for run, config in runs.items():
-        name = kind(config)
-        if name not in known:
+        kind = _kind(config)
+        if kind not in known:
             try:
-                known[name] = _seconds(config)
+                known[kind] = _seconds(config)
             except UserError:
-                known[name] = None
-        result[run] = known[name]
-    return result
+                known[kind] = None
+        seconds[run] = known[kind]
+    return seconds
 
 
-def kind(config: Config) -> str:
-    """Return what a run's time depends on, as one text."""
+def _kind(config: Config) -> str:
+    """Return the settings on which a run's time depends, as one text."""
     parts = (
         config.data.spec,
         config.data.limit,
@@ -81,26 +81,22 @@ def kind(config: Config) -> str:
 
 
 def _seconds(config: Config) -> float:
+    settings = to_dict(config)
     size = config.train.batch_size
-    data = dataclasses.replace(config.data, limit=_STEPS * size, test_limit=_TESTED, validation=0.0)
-    loop = dataclasses.replace(
-        config.train, epochs=2, record_every=1, select="last", rollback=False
+    if "warmup" in config.method.options:
+        settings["method"]["options"]["warmup"] = 1
+    settings["optim"]["schedule"].update(name="constant", options={})
+    small = resolve(
+        settings,
+        {
+            "data": {"limit": _STEPS * size, "test_limit": _TESTED, "validation": 0.0},
+            "train": {"epochs": 2, "record_every": 1, "select": "last", "rollback": False},
+            "eval": {"every": 1},
+        },
     )
-    flat = dataclasses.replace(config.optim.schedule, name="constant", options={})
-    options = dict(config.method.options)
-    if "warmup" in options:
-        options["warmup"] = 1
-    small = dataclasses.replace(
-        config,
-        data=data,
-        method=dataclasses.replace(config.method, options=options),
-        train=loop,
-        optim=dataclasses.replace(config.optim, schedule=flat),
-        eval=dataclasses.replace(config.eval, every=1),
-    )
-    watch = _Watch()
+    timer = _StepTimer()
     with tempfile.TemporaryDirectory() as folder:
-        train(small, out=Path(folder) / "run", observers=[watch])
+        train(small, out=Path(folder) / "run", observers=[timer])
     bundle = load(config.data.spec, root=config.data.root, **config.data.options)
     samples = min(config.data.limit or len(bundle.train), len(bundle.train))
     tests = sum(
@@ -108,8 +104,8 @@ def _seconds(config: Config) -> float:
     )
     epochs = config.train.epochs
     steps = epochs * math.ceil(samples / size)
-    step = median(watch.steps[1:])
-    look = min(watch.looks) / (_TESTED * len(bundle.tests) + _STEPS * size)
-    record = looks_every(config.train.record_every, samples) or epochs
-    looked = tests * epochs / config.eval.every + samples * epochs / record
-    return steps * step + looked * look
+    step = median(timer.steps[1:])
+    evaluation = min(timer.evaluations) / (_TESTED * len(bundle.tests) + _STEPS * size)
+    interval = record_interval(config.train.record_every, samples) or epochs
+    evaluated = tests * epochs / config.eval.every + samples * epochs / interval
+    return steps * step + evaluated * evaluation

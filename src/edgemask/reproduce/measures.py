@@ -1,4 +1,4 @@
-"""Tables that are measured or looked up, not trained: S5 and S6."""
+"""Tables that are measured or read from the recipes, not trained: S5 and S6."""
 
 from __future__ import annotations
 
@@ -7,22 +7,18 @@ from collections.abc import Callable
 from edgemask._registry import Registry
 from edgemask.diagnostics import count_flops, count_parameters, latency
 from edgemask.engine import RECIPES
-from edgemask.report import Table
-from edgemask.report.tables import Row as Line
-from edgemask.reproduce.paper.overhead import SETTINGS
-from edgemask.reproduce.spec import Experiment
+from edgemask.report import Table, TableRow
+from edgemask.reproduce.experiments import Experiment
 
 __all__ = ["MEASURES"]
 
-
-_HEADS = {"resnet34": "linear", "resnet34-sem": "sem"}
 _COUNTED = (
-    "FLOPs: convolutions and matrix products at two operations a multiply-add. The paper does not "
-    "say what it counts; its number is close to a quarter of ours."
+    "FLOPs: convolutions and matrix products at two operations per multiply-add. The paper does "
+    "not say what it counts; its number is close to a quarter of ours."
 )
-_LETTER = (
-    "ANL and JAL: the released code has an L1 term and no weight decay; the letter of the table is "
-    "the recipe of the same name with /s6."
+_S6_NOTE = (
+    "ANL and JAL: the released code has an L1 term and no weight decay; the literal reading of the "
+    "table is the recipe of the same name with /s6."
 )
 
 
@@ -33,14 +29,18 @@ def _overhead(experiment: Experiment, *, quick: bool) -> Table:
     from edgemask.models import create
 
     width = 0.125 if quick else 1.0
-    nets = {key: create("resnet34", 100, width=width, head=head) for key, head in _HEADS.items()}
+    nets = {
+        row.key: create("resnet34", 100, width=width, head=row.system.head)
+        for row in experiment.rows
+        if row.system is not None
+    }
     x = torch.randn(1, 3, 32, 32)
     times = latency(nets["resnet34-sem"], nets["resnet34"], x, rounds=5 if quick else 30)
     measured = {
         "resnet34": times.plain_milliseconds,
         "resnet34-sem": times.milliseconds,
     }
-    lines: list[Line] = []
+    lines: list[TableRow] = []
     for row in experiment.rows:
         net = nets[row.key]
         paper = [experiment.paper[row.key, column.key].mean for column in experiment.columns]
@@ -70,8 +70,8 @@ def _overhead(experiment: Experiment, *, quick: bool) -> Table:
 def _settings(experiment: Experiment, *, quick: bool) -> Table:
     """The settings of Table S6 beside those of the recipes, with their source."""
     del quick
-    lines: list[Line] = []
-    for name, printed in SETTINGS.items():
+    lines: list[TableRow] = []
+    for name, printed in experiment.settings.items():
         if name not in RECIPES:
             lines.append([name, "", "", "no such recipe", ""])
             continue
@@ -83,7 +83,7 @@ def _settings(experiment: Experiment, *, quick: bool) -> Table:
         ["recipe", "setting", "paper", "ours", "source of ours"],
         lines,
         caption=experiment.title,
-        notes=[_LETTER],
+        notes=[_S6_NOTE],
         text_columns=5,
     )
 

@@ -1,41 +1,49 @@
-"""From an experiment to runs: which there are, which are done, and why some cannot be."""
+"""From experiments to runs: which there are, which are done, and why some cannot be."""
 
 from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from edgemask.engine import Config, Run, config_hash, merge, resolve
+from edgemask.engine.jobs import JobResult, JobRunner, RunJob, job_state
 from edgemask.engine.rundir import default_name
 from edgemask.errors import UserError
-from edgemask.reproduce.ledger import Ledger
-from edgemask.reproduce.paper import EXPERIMENTS
-from edgemask.reproduce.presets import PRESETS, Preset, UnavailableError, seeded
-from edgemask.reproduce.spec import AtRetentionOf, Column, Experiment, Row
+from edgemask.reproduce.experiments import EXPERIMENTS, Experiment, ExperimentColumn, ExperimentRow
+from edgemask.reproduce.presets import PRESETS, ExperimentPreset, UnavailableError, with_seed
 
-__all__ = ["Cell", "Plan", "State", "make_plan", "parse_seeds", "pick"]
+__all__ = [
+    "OPEN_STATES",
+    "ExperimentCell",
+    "ExperimentPlan",
+    "make_plan",
+    "parse_seeds",
+    "pick",
+    "run_plan",
+]
 
-State = str
-"""``done``, ``running``, ``failed``, ``partly`` (begun and stopped), ``to do``, ``waits``,
-``skipped`` or ``cited``."""
+OPEN_STATES = ("to do", "partly", "failed")
+"""States of runs that are left to do."""
 
 
 @dataclass(frozen=True)
-class Cell:
-    """One run of one place of a table."""
+class ExperimentCell:
+    """One cell of a table at one seed: a run and its state."""
 
     experiment: Experiment
-    row: Row
-    column: Column
+    row: ExperimentRow
+    column: ExperimentColumn
     seed: int
-    config: Config | None
-    """None where there is nothing to run."""
-    state: State
+    state: str
+    """``done``, ``running``, ``failed``, ``partly`` (started and stopped), ``to do``, ``waits``
+    (for the run of another cell), ``skipped`` or ``cited``."""
     reason: str = ""
+    config: Config | None = None
+    """None where there is nothing to run."""
 
     @property
     def name(self) -> str | None:
@@ -44,24 +52,32 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ExperimentPlan:
     """All cells of some experiments under one preset."""
 
-    preset: Preset
+    preset: ExperimentPreset
     root: Path
-    cells: tuple[Cell, ...]
+    cells: tuple[ExperimentCell, ...]
 
-    def runs(self, *states: State) -> dict[str, Config]:
+    def runs(self, *states: str) -> dict[str, Config]:
         """Return the runs in these states by name, each once, first seeds first."""
-        found: dict[str, Config] = {}
+        runs: dict[str, Config] = {}
         for cell in sorted(self.cells, key=lambda cell: cell.seed):
             if cell.config is not None and cell.name is not None and cell.state in states:
-                found.setdefault(cell.name, cell.config)
-        return found
+                runs.setdefault(cell.name, cell.config)
+        return runs
 
-    def of(self, experiment: Experiment) -> list[Cell]:
+    def of(self, experiment: Experiment) -> list[ExperimentCell]:
         """Return the cells of one experiment."""
         return [cell for cell in self.cells if cell.experiment.name == experiment.name]
+
+    def finished(self, experiment: Experiment) -> list[tuple[ExperimentCell, Run]]:
+        """Return the cells of one experiment whose runs are done, with their runs."""
+        return [
+            (cell, Run(self.root / cell.name))
+            for cell in self.of(experiment)
+            if cell.state == "done" and cell.name is not None
+        ]
 
 
 def make_plan(
@@ -73,98 +89,97 @@ def make_plan(
     data_root: str | Path | None = None,
     only: Collection[str] = (),
     columns: Collection[str] = (),
-) -> Plan:
-    """Work out the runs of some experiments and how each stands.
+) -> ExperimentPlan:
+    """Work out the runs of some experiments and their states.
 
     Args:
         experiments: What is to be reproduced.
-        preset: The scale.
+        preset: The name of a preset.
         seeds: Seeds, the same for all rows: runs are paired.
         root: The folder of the runs.
         data_root: Where the datasets are.
         only: Keys of rows; empty means all.
         columns: Keys of columns; empty means all.
     """
-    scale = PRESETS[preset]
-    folder = Path(root)
-    where = None if data_root is None else str(data_root)
-    records = _wanted_records(preset, seeds)
-    cells = []
-    for experiment in experiments:
-        if experiment.measure is not None:
-            continue
-        for row, column in experiment.cells():
-            if (only and row.key not in only) or (columns and column.key not in columns):
-                continue
-            cells += [
-                _cell(experiment, row, column, seed, scale, folder, where, records)
-                for seed in seeds
-            ]
-    return Plan(scale, folder, tuple(cells))
-
-
-def _cell(
-    experiment: Experiment,
-    row: Row,
-    column: Column,
-    seed: int,
-    preset: Preset,
-    root: Path,
-    data_root: str | None,
-    records: Mapping[str, set[str]],
-) -> Cell:
-    def cell(state: State, reason: str = "", config: Config | None = None) -> Cell:
-        return Cell(experiment, row, column, seed, config, state, reason)
-
-    if row.system is None:
-        return cell("cited", "quoted by the paper; not built here")
-    try:
-        settings = seeded(preset.settings(row.system, column), seed)
-        settings = _matched(settings, experiment, column, seed, preset, root)
-        _check_method(settings)
-    except UnavailableError as error:
-        return cell("skipped", str(error))
-    except _WaitingError as waiting:
-        return cell("waits", str(waiting))
-    settings = merge(settings, {"data": {"root": data_root}})
-    config = resolve(settings)
-    wanted = sorted(records.get(config_hash(config), ()))
-    if wanted:
-        config = resolve(merge(settings, {"log": {"record": wanted}}))
-    state, reason = Ledger(root).state(default_name(config))
-    if state != "done":
-        missing = _missing(config.data.spec, config.noise.spec, config.noise.protocol, data_root)
-        if missing:
-            return cell("skipped", missing, config)
-    return cell(state, reason, config)
+    planner = _Planner(PRESETS[preset], Path(root), data_root, _recorded_metrics(preset, seeds))
+    cells = [
+        planner.cell(experiment, row, column, seed)
+        for experiment in experiments
+        if experiment.measure is None
+        for row, column in experiment.cells()
+        if (not only or row.key in only) and (not columns or column.key in columns)
+        for seed in seeds
+    ]
+    return ExperimentPlan(planner.preset, planner.root, tuple(cells))
 
 
 class _WaitingError(Exception):
     """A run that needs another one's result first."""
 
 
-def _matched(
-    settings: Mapping[str, Any],
-    experiment: Experiment,
-    column: Column,
-    seed: int,
-    preset: Preset,
-    root: Path,
-) -> dict[str, Any]:
-    """Replace drop rates that depend on another run by that run's."""
-    options = dict(settings.get("head", {}).get("options", {}))
-    for name, value in options.items():
-        if not isinstance(value, AtRetentionOf):
-            continue
-        other = experiment.row(value.row)
-        assert other.system is not None
-        config = resolve(seeded(preset.settings(other.system, column), seed))
-        path = root / default_name(config)
-        if Ledger(root).state(path.name)[0] != "done":
-            raise _WaitingError(f"needs the run of {value.row}, seed {seed}")
-        kept = Run(path).summary["head/retention"]
-        options[name] = min(round(1.0 - kept, 3), 0.999)
-    return merge(settings, {"head": {"options": options}}) if options else dict(settings)
+@dataclass(frozen=True)
+class _Planner:
+    """Makes the cells of a plan."""
+
+    preset: ExperimentPreset
+    root: Path
+    data_root: str | Path | None
+    records: Mapping[str, set[str]]
+    """Config hash -> what figures need recorded in that run."""
+
+    def cell(
+        self, experiment: Experiment, row: ExperimentRow, column: ExperimentColumn, seed: int
+    ) -> ExperimentCell:
+        place = (experiment, row, column, seed)
+        if row.system is None:
+            return ExperimentCell(*place, "cited", "quoted by the paper; not built here")
+        try:
+            settings = with_seed(self.preset.cell_settings(row.system, column), seed)
+            _check_method(settings)
+            settings = self._with_matched_rates(settings, *place)
+        except UnavailableError as error:
+            return ExperimentCell(*place, "skipped", str(error))
+        except _WaitingError as error:
+            return ExperimentCell(*place, "waits", str(error))
+        where = None if self.data_root is None else str(self.data_root)
+        settings = merge(settings, {"data": {"root": where}})
+        config = resolve(settings)
+        records = sorted(self.records.get(config_hash(config), ()))
+        if records:
+            config = resolve(merge(settings, {"log": {"record": records}}))
+        state, reason = job_state(self.root / default_name(config))
+        if state != "done":
+            missing = _missing_data(
+                config.data.spec, config.noise.spec, config.noise.protocol, where
+            )
+            if missing:
+                state, reason = "skipped", missing
+        return ExperimentCell(*place, state, reason, config)
+
+    def _with_matched_rates(
+        self,
+        settings: dict[str, Any],
+        experiment: Experiment,
+        row: ExperimentRow,
+        column: ExperimentColumn,
+        seed: int,
+    ) -> dict[str, Any]:
+        """Replace drop rates that follow another row's run by the rate of that run."""
+        rates = {}
+        for name, value in settings["head"].get("options", {}).items():
+            if not isinstance(value, Mapping):
+                continue
+            other = experiment.row(value["retention_of"])
+            assert other.system is not None
+            config = resolve(with_seed(self.preset.cell_settings(other.system, column), seed))
+            path = self.root / default_name(config)
+            if job_state(path)[0] != "done":
+                raise _WaitingError(f"needs the run of {other.key}, seed {seed}")
+            rates[name] = min(round(1.0 - Run(path).summary["head/retention"], 3), 0.999)
+        head = settings["head"]
+        if rates:
+            head = {**head, "options": {**head["options"], **rates}}
+        return {**settings, "head": head}
 
 
 def _check_method(settings: Mapping[str, Any]) -> None:
@@ -176,13 +191,15 @@ def _check_method(settings: Mapping[str, Any]) -> None:
 
 
 @functools.cache
-def _missing(dataset: str, noise: str, protocol: str, root: str | None) -> str:
-    """Return why the data or labels of a cell cannot be had, or nothing."""
+def _missing_data(dataset: str, noise: str, protocol: str, root: str | None) -> str:
+    """Return why the data or labels of a cell are not available, or an empty text."""
     from edgemask.data import load
     from edgemask.noise import make
 
     try:
-        bundle = _load(dataset, root) if dataset.startswith("cifar") else load(dataset, root=root)
+        bundle = (
+            _load_cifar(dataset, root) if dataset.startswith("cifar") else load(dataset, root=root)
+        )
         if noise.startswith("human") or (noise.startswith("idn") and protocol == "jal"):
             make(
                 noise,
@@ -198,35 +215,55 @@ def _missing(dataset: str, noise: str, protocol: str, root: str | None) -> str:
 
 
 @functools.lru_cache(maxsize=2)
-def _load(dataset: str, root: str | None) -> Any:
+def _load_cifar(dataset: str, root: str | None) -> Any:
     from edgemask.data import load
 
     return load(dataset, root=root)
 
 
-def _wanted_records(preset: str, seeds: Sequence[int]) -> dict[str, set[str]]:
-    """Return what the figures need of each run, so that a table's run serves them as well."""
-    wanted: dict[str, set[str]] = {}
+def _recorded_metrics(preset: str, seeds: Sequence[int]) -> dict[str, set[str]]:
+    """Return what figures need of each run, so that the run of a table serves them as well."""
+    records: dict[str, set[str]] = {}
     for experiment in EXPERIMENTS.values():
-        if not experiment.records:
-            continue
-        for config in _figure_configs(experiment, PRESETS[preset], seeds):
-            wanted.setdefault(config_hash(config), set()).update(experiment.records)
-    return wanted
+        for row, column in experiment.cells() if experiment.records else ():
+            if row.system is None:
+                continue
+            try:
+                settings = PRESETS[preset].cell_settings(row.system, column)
+            except UnavailableError:
+                continue
+            for seed in seeds:
+                if seed < experiment.seeds:
+                    run = config_hash(resolve(with_seed(settings, seed)))
+                    records.setdefault(run, set()).update(experiment.records)
+    return records
 
 
-def _figure_configs(
-    experiment: Experiment, preset: Preset, seeds: Sequence[int]
-) -> Iterator[Config]:
-    for row, column in experiment.cells():
-        if row.system is None:
-            continue
-        try:
-            settings = preset.settings(row.system, column)
-        except UnavailableError:
-            continue
-        for seed in [seed for seed in seeds if seed < experiment.seeds]:
-            yield resolve(seeded(settings, seed))
+def run_plan(
+    make: Callable[[], ExperimentPlan],
+    runner: JobRunner,
+    progress: Callable[[JobResult], None] | None = None,
+) -> tuple[ExperimentPlan, list[JobResult]]:
+    """Do all runs that a plan leaves to do, then those that waited for them.
+
+    Args:
+        make: Makes the plan anew; runs that waited for others become ready.
+        runner: Where runs are done.
+        progress: Called with the result of each run.
+
+    Returns:
+        The plan after all runs, and their results.
+    """
+    results: list[JobResult] = []
+    tried: set[str] = set()
+    while True:
+        plan = make()
+        runs = plan.runs(*OPEN_STATES, "running")
+        jobs = [RunJob(runs[name], plan.root / name) for name in runs if name not in tried]
+        if not jobs:
+            return plan, results
+        tried.update(runs)
+        results += runner.run(jobs, progress)
 
 
 def parse_seeds(text: str) -> list[int]:

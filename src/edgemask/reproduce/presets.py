@@ -1,20 +1,22 @@
-"""Scales: the same cells as in the paper, on a laptop, or in seconds.
-
-A preset turns a system and a column into settings, or says why it cannot.
-"""
+"""Presets: from a row and a column to the settings of a run, at full scale or smaller."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from edgemask._registry import Registry
 from edgemask.engine import RECIPES, merge
 from edgemask.errors import UserError
-from edgemask.reproduce.spec import Column, System
+from edgemask.reproduce.experiments import (
+    ExperimentColumn,
+    TrainedSystem,
+    from_table,
+    read_toml,
+)
 
-__all__ = ["PRESETS", "Preset", "UnavailableError", "seeded"]
+__all__ = ["PRESETS", "ExperimentPreset", "UnavailableError", "with_seed"]
 
 
 class UnavailableError(UserError):
@@ -22,152 +24,87 @@ class UnavailableError(UserError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Preset:
-    """A scale."""
+class ExperimentPreset:
+    """A scale at which experiments are run; ``presets.toml`` explains the fields."""
 
     name: str
     summary: str
-    layer: Callable[[System, Column], Mapping[str, Any]]
-    """Data, model and training of a cell; head, noise and seeds are laid upon it."""
+    source: str
     warning: str = ""
-    """A warning that goes with every number."""
+    """A warning that is printed with every number."""
+    recipe: str = ""
+    method_recipe: str
+    only_datasets: str = ""
+    without_noise: Mapping[str, str] = field(default_factory=dict)
+    protocol: str = ""
+    noise_of_real_data: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    datasets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    methods: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
     def __doc__(self) -> str:  # type: ignore[override]
         return self.summary
 
-    def settings(self, system: System, column: Column) -> dict[str, Any]:
+    def cell_settings(self, system: TrainedSystem, column: ExperimentColumn) -> dict[str, Any]:
         """Return the settings of a cell, without seeds.
 
         Raises:
             UnavailableError: If the preset has no such cell.
         """
+        changes = self.methods.get(system.method) or self.datasets.get(column.dataset, {})
         head = {"name": system.head, "options": dict(system.head_options)}
         method = {"name": system.method, "options": dict(system.method_options)}
-        values = merge(
-            self.layer(system, column),
+        settings = merge(
+            self._recipe_settings(system, column),
+            self.settings,
+            changes,
+            {"noise": self._noise(column)},
             {"head": head, "method": method, "log": {"trackers": []}},
             system.settings,
         )
-        other = column.settings.get("head", {}).get("name")
-        if other is not None and other != system.head:
-            values["head"] = {}
-        return merge(values, column.settings)
+        if self.only_datasets and column.dataset not in self.datasets:
+            raise UnavailableError(self.only_datasets.format(dataset=column.dataset))
+        other_head = column.settings.get("head", {}).get("name")
+        if other_head is not None and other_head != system.head:
+            settings["head"] = {}  # the options of one head mean nothing to another
+        return merge(settings, column.settings)
+
+    def _recipe_settings(
+        self, system: TrainedSystem, column: ExperimentColumn
+    ) -> Mapping[str, Any]:
+        template = self.recipe if system.method == "supervised" else self.method_recipe
+        if not template:
+            return {"loss": {"name": system.loss}}
+        name = template.format(dataset=column.dataset, loss=system.loss, method=system.method)
+        if name not in RECIPES:
+            raise UnavailableError(f"there is no recipe {name}")
+        return RECIPES[name].layer()
+
+    def _noise(self, column: ExperimentColumn) -> dict[str, str]:
+        reason = self.without_noise.get(column.noise.partition(":")[0])
+        if reason is not None:
+            raise UnavailableError(reason)
+        spec = column.noise
+        if spec == "none" and self.noise_of_real_data and not column.dataset.startswith("cifar"):
+            spec = self.noise_of_real_data
+        return {"spec": spec, "protocol": self.protocol or column.protocol}
 
 
-def seeded(settings: Mapping[str, Any], seed: int) -> dict[str, Any]:
-    """Give a run its seeds: weights, order, views and masks, and the noise, all paired.
+def with_seed(settings: Mapping[str, Any], seed: int) -> dict[str, Any]:
+    """Return settings with the seeds of a run: weights, order, views, masks and noise, paired.
 
     Released code makes the noise of a trial from seed 123 and up (JAL), or always from 0 (NUST).
     """
     protocol = settings.get("noise", {}).get("protocol")
-    noise = {"jal": 123 + seed, "nust": 0}.get(protocol, seed)
-    return merge(settings, {"train": {"seed": seed}, "noise": {"seed": noise}})
+    noise_seed = {"jal": 123 + seed, "nust": 0}.get(protocol, seed)
+    return merge(settings, {"train": {"seed": seed}, "noise": {"seed": noise_seed}})
 
 
-def _noise(column: Column) -> dict[str, Any]:
-    return {"noise": {"spec": column.noise, "protocol": column.protocol}}
-
-
-def _paper(system: System, column: Column) -> Mapping[str, Any]:
-    """Table S6 where it speaks, released code where it is silent."""
-    plain = system.method == "supervised"
-    name = f"{column.dataset}/{system.loss if plain else system.method}"
-    if name not in RECIPES:
-        raise UnavailableError(f"there is no recipe {name}")
-    return merge(RECIPES[name].layer(), _noise(column))
-
-
-# Chosen on plain CE alone, so that it first learns and then memorises wrong labels, as at full
-# scale. A net this narrow does not get to memorise shifted pictures; flipped ones it does.
-_LAPTOP: dict[str, dict[str, Any]] = {
-    "cifar10": {
-        "data": {"limit": 8000, "views": "cifar10/flip"},
-        "model": {"name": "cnn8", "width": 0.25},
-        "optim": {"lr": 0.01},
-        "train": {"epochs": 30, "record_every": 3},
-        "eval": {"every": 3},
-    },
-    "cifar100": {
-        "data": {"limit": 10000, "views": "cifar100/flip"},
-        "model": {"name": "cnn8", "width": 0.25},
-        "optim": {"lr": 0.05},
-        "train": {"epochs": 30, "record_every": 3},
-        "eval": {"every": 3},
-    },
-}
-# Methods with a course of their own: their epochs shrink, and what counts in epochs with them.
-_SHORT: dict[str, dict[str, Any]] = {
-    "coteaching": {"epochs": 30, "start": 15, "options": {"gradual": 5}},
-    "jocor": {"epochs": 30, "start": 15, "options": {"gradual": 5}},
-    "josrc": {"epochs": 30, "start": 12, "options": {"warmup": 5}},
-    "josnc": {"epochs": 30, "start": 5.0, "options": {"warmup": 5}},
-    "ca2c": {"epochs": 40, "start": 28.0, "options": {"warmup": 20}},
-    "unicon": {"epochs": 30, "start": None, "options": {"warmup": 5}},
-    "dividemix": {"epochs": 30, "start": None, "options": {"warmup": 5}},
-}
-
-
-def _laptop(system: System, column: Column) -> Mapping[str, Any]:
-    """Real CIFAR, fewer images, a narrower net, minutes a run on one core."""
-    values = _paper(system, column)
-    if column.dataset not in ("cifar10", "cifar100", "cifar80n-o"):
-        raise UnavailableError(f"the laptop preset has CIFAR only, not {column.dataset}")
-    short = _SHORT.get(system.method)
-    if short is None:
-        small = _LAPTOP["cifar10" if column.dataset == "cifar10" else "cifar100"]
-        return merge(values, small)
-    schedule = {} if short["start"] is None else {"options": {"start": short["start"]}}
-    return merge(
-        values,
-        {
-            "data": {"limit": 10000},
-            "model": {"width": 0.25},
-            "optim": {"schedule": schedule},
-            "train": {"epochs": short["epochs"]},
-            "method": {"options": short["options"]},
-        },
-    )
-
-
-_SMOKE: dict[str, Any] = {
-    "data": {"spec": "digits", "limit": 256, "test_limit": 200},
-    "model": {"name": "small-cnn", "width": 0.25},
-    "optim": {"lr": 0.05, "momentum": 0.9},
-    "train": {"epochs": 2, "batch_size": 64},
-}
-
-
-def _smoke(system: System, column: Column) -> Mapping[str, Any]:
-    """Digits, seconds a run: it shows that everything runs, and nothing else."""
-    if column.noise.startswith("human"):
-        raise UnavailableError("the digits have no human labels")
-    values = merge(_SMOKE, {"loss": {"name": system.loss}})
-    recipe = f"digits/{system.method}"
-    if system.method != "supervised" and recipe in RECIPES:
-        values = merge(RECIPES[recipe].layer(), _SMOKE, {"optim": {"lr": 2e-3}})
-        if "warmup" in values["method"].get("options", {}):
-            values["method"]["options"]["warmup"] = 1
-    noise = column.noise if column.noise != "none" or column.dataset[:5] == "cifar" else "sym:0.4"
-    return merge(values, {"noise": {"spec": noise, "protocol": "paper"}})
-
-
-PRESETS: Registry[Preset] = Registry(
+PRESETS: Registry[ExperimentPreset] = Registry(
     "preset",
     {
-        "paper": Preset(
-            name="paper", summary="Table S6 and the released code, at full scale", layer=_paper
-        ),
-        "laptop": Preset(
-            name="laptop",
-            summary="real CIFAR, fewer images, a narrower net: minutes a run on one core",
-            layer=_laptop,
-        ),
-        "smoke": Preset(
-            name="smoke",
-            summary="digits, seconds a run: the machinery, not the science",
-            layer=_smoke,
-            warning="Digits for a few epochs: these numbers say nothing about the paper.",
-        ),
+        name: from_table(ExperimentPreset, table, f"presets.toml: {name}", name=name)
+        for name, table in read_toml("presets.toml").items()
     },
 )

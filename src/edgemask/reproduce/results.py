@@ -1,25 +1,24 @@
-"""The numbers of finished runs, each with where it comes from."""
+"""The numbers of finished runs, each with its config, commit, noise and versions."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
+from edgemask._files import write_json
 from edgemask.engine import Run, evaluate
-from edgemask.engine.files import write_text
+from edgemask.engine.jobs import job_record
 from edgemask.engine.metrics import chosen_epoch
-from edgemask.reproduce.ledger import Ledger
-from edgemask.reproduce.plan import Cell, Plan
-from edgemask.reproduce.spec import Experiment
+from edgemask.reproduce.experiments import Experiment
+from edgemask.reproduce.plan import ExperimentPlan
 
-__all__ = ["Result", "collect", "results_json"]
+__all__ = ["CellResult", "collect", "results_json"]
 
 
 @dataclass(frozen=True)
-class Result:
+class CellResult:
     """The number of one cell at one seed."""
 
     row: str
@@ -34,55 +33,37 @@ class Result:
     the epoch that validation samples chose where the value is that epoch's."""
 
 
-def collect(plan: Plan, experiment: Experiment) -> list[Result]:
+def collect(plan: ExperimentPlan, experiment: Experiment) -> list[CellResult]:
     """Read the results of an experiment's finished runs."""
-    found = []
-    for cell in plan.of(experiment):
-        if cell.state != "done" or cell.name is None:
-            continue
-        run = Run(plan.root / cell.name)
-        value = _value(cell, run)
+    results = []
+    for cell, run in plan.finished(experiment):
+        row, column = cell.row, cell.column
+        statistic = row.statistic or column.statistic
+        if row.inference is not None:
+            value = _evaluated_with(run, row.inference).get(column.metric)
+        else:
+            value = run.summary.get(column.metric, {}).get(statistic)
         if value is not None:
-            found.append(
-                Result(
-                    cell.row.key,
-                    cell.column.key,
-                    cell.seed,
-                    value,
-                    cell.name,
-                    _facts(run, plan.root, _statistic(cell)),
-                )
-            )
-    return found
+            name, facts = run.path.name, _facts(run, statistic)
+            results.append(CellResult(row.key, column.key, cell.seed, float(value), name, facts))
+    return results
 
 
-def _value(cell: Cell, run: Run) -> float | None:
-    if cell.row.inference is not None:
-        value = _tested_again(run, cell.row.inference).get(cell.column.metric)
-        return None if value is None else float(value)
-    value = run.summary.get(cell.column.metric, {}).get(_statistic(cell))
-    return None if value is None else float(value)
-
-
-def _statistic(cell: Cell) -> str:
-    return cell.row.statistic or cell.column.statistic
-
-
-def _tested_again(run: Run, inference: str) -> dict[str, Any]:
-    """Test a run in another way, once."""
-    path = run.path.parent / "ledger" / f"{run.path.name}.{inference}.json"
-    if path.is_file():
+def _evaluated_with(run: Run, inference: str) -> dict[str, Any]:
+    """Test a run with another inference, once; the numbers are kept in its folder."""
+    path = run.path / f".evaluated-{inference}.json"
+    summary = run.path / "summary.json"
+    if path.is_file() and path.stat().st_mtime_ns >= summary.stat().st_mtime_ns:
         known: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         return known
     limit = run.config.data.test_limit
     values = evaluate(run, inference=inference, test_limit=limit, top5=run.config.eval.top5)
     numbers = {key: value for key, value in values.items() if isinstance(value, float)}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_text(path, json.dumps(numbers) + "\n")
+    write_json(path, numbers)
     return numbers
 
 
-def _facts(run: Run, root: Path, statistic: str) -> dict[str, Any]:
+def _facts(run: Run, statistic: str) -> dict[str, Any]:
     summary, history = run.summary, run.history
     if statistic == "at_validation":
         chosen = chosen_epoch(history)
@@ -96,39 +77,29 @@ def _facts(run: Run, root: Path, statistic: str) -> dict[str, Any]:
         for key, value in last.items()
         if key not in ("epoch", "step", "seconds", "lr") and not key.startswith("train/criteria")
     }
+    copied = ("seconds", "versions", "noise", "noise_fingerprint", "test/accuracy")
     return {
         "config_hash": summary["config_hash"],
-        "commit": Ledger(root).read(run.path.name).get("commit"),
-        "seconds": summary["seconds"],
-        "versions": summary["versions"],
-        "noise": summary["noise"],
-        "noise_fingerprint": summary["noise_fingerprint"],
-        "test/accuracy": summary["test/accuracy"],
+        "commit": job_record(run.path).get("commit"),
+        **{key: summary[key] for key in copied},
         "last_epoch": kept,
     }
 
 
-def results_json(plan: Plan, experiment: Experiment, results: list[Result]) -> dict[str, Any]:
+def results_json(
+    plan: ExperimentPlan, experiment: Experiment, results: Sequence[CellResult]
+) -> dict[str, Any]:
     """Return everything that is known of an experiment as plain values."""
+    cells = []
+    for result in results:
+        fields = asdict(result)
+        cells.append(fields | fields.pop("facts"))
     return {
         "experiment": experiment.name,
         "title": experiment.title,
         "preset": plan.preset.name,
-        "results": [
-            {
-                "row": result.row,
-                "column": result.column,
-                "seed": result.seed,
-                "value": result.value,
-                "run": result.run,
-                **result.facts,
-            }
-            for result in results
-        ],
-        "paper": [
-            {"row": row, "column": column, "mean": number.mean, "std": number.std}
-            for (row, column), number in experiment.paper.items()
-        ],
+        "results": cells,
+        "paper": paper_json(experiment),
         "not_run": [
             {
                 "row": cell.row.key,
@@ -141,3 +112,11 @@ def results_json(plan: Plan, experiment: Experiment, results: list[Result]) -> d
             if cell.state != "done"
         ],
     }
+
+
+def paper_json(experiment: Experiment) -> list[dict[str, Any]]:
+    """Return the paper's numbers as plain values."""
+    return [
+        {"row": row, "column": column, "mean": number.mean, "std": number.std}
+        for (row, column), number in experiment.paper.items()
+    ]

@@ -1,4 +1,4 @@
-"""Grids of settings: every combination is a run, and a picture comes of it."""
+"""Grids of settings: one run per combination, a table and a figure of the results."""
 
 from __future__ import annotations
 
@@ -7,28 +7,29 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean, stdev
 from typing import Any
 
-from edgemask.engine import Config, Run, assign, resolve
+from edgemask._files import write_json, write_text
+from edgemask.engine import Config, Run, resolve
+from edgemask.engine.compose import override, settings_of
 from edgemask.engine.config import to_dict
-from edgemask.engine.files import write_json, write_text
+from edgemask.engine.config_file import parse_value
+from edgemask.engine.jobs import job_state
 from edgemask.engine.recipes import flatten
 from edgemask.engine.rundir import default_name
-from edgemask.engine.schema import parse_value
-from edgemask.errors import MissingExtraError, UserError
-from edgemask.report import Table, spread
-from edgemask.report.tables import Row as Line
-from edgemask.reproduce.ledger import Ledger
+from edgemask.errors import UserError
+from edgemask.report import Table, TableRow, spread
+from edgemask.reproduce.figures import draw_grid
+from edgemask.reproduce.tables import write_tables
 
-__all__ = ["Axis", "Point", "make_points", "parse_axis", "sweep_table", "write_sweep"]
+__all__ = ["GridAxis", "GridPoint", "make_points", "parse_axis", "sweep_table", "write_sweep"]
 
 _RANGE = re.compile(r"(-?[\d.]+?)\.\.(-?[\d.]+)")
 _LIMIT = 10_000
 
 
 @dataclass(frozen=True)
-class Axis:
+class GridAxis:
     """A setting and the values that it takes."""
 
     key: str
@@ -37,11 +38,11 @@ class Axis:
 
 
 @dataclass(frozen=True)
-class Point:
+class GridPoint:
     """One run of a grid."""
 
     values: Mapping[str, Any]
-    """Its place on the axes."""
+    """Its value on each axis."""
     config: Config
 
     @property
@@ -50,19 +51,19 @@ class Point:
         return default_name(self.config)
 
 
-def parse_axis(text: str, settings: Mapping[str, Any]) -> Axis:
+def parse_axis(text: str, settings: Mapping[str, Any]) -> GridAxis:
     """Read ``key=values``: a list, with ranges such as ``0,0.1..0.9`` or ``0..4``.
 
     In a range the step is the distance from the value before it, or 1 for whole numbers. The key
     is dotted, or the last part of one that is unique: ``rho`` for ``head.options.rho``.
 
     Args:
-        text: What a person types.
-        settings: The settings that the grid is laid upon.
+        text: What the user types.
+        settings: The settings that all runs share.
 
     Example:
         >>> parse_axis("rho=0,0.1..0.3", {"head": {"name": "sem"}})
-        Axis(key='head.options.rho', values=(0, 0.1, 0.2, 0.3))
+        GridAxis(key='head.options.rho', values=(0, 0.1, 0.2, 0.3))
     """
     name, equals, listed = text.partition("=")
     if not equals or not listed.strip():
@@ -74,7 +75,7 @@ def parse_axis(text: str, settings: Mapping[str, Any]) -> Axis:
             values.append(parse_value(part.strip()))
         else:
             values += _steps(text, match[1], match[2], values)
-    return Axis(_full_key(name.strip(), settings), tuple(values))
+    return GridAxis(_full_key(name.strip(), settings), tuple(values))
 
 
 def _steps(text: str, first: str, last: str, before: list[Any]) -> list[Any]:
@@ -106,45 +107,47 @@ def _full_key(name: str, settings: Mapping[str, Any]) -> str:
     raise UserError(f"--grid {name}: several settings have this name: {', '.join(ends)}")
 
 
-def make_points(settings: Mapping[str, Any], axes: Sequence[Axis]) -> list[Point]:
-    """Return the runs of all combinations, the first axis changing slowest."""
+def make_points(settings: Mapping[str, Any], axes: Sequence[GridAxis]) -> list[GridPoint]:
+    """Return the runs of all combinations, the first axis changing slowest.
+
+    Under another head, loss, method, model or dataset the options of the former one are left out,
+    as with ``--set``.
+    """
     points = []
-    for values in itertools.product(*(axis.values for axis in axes)):
-        place = dict(zip((axis.key for axis in axes), values, strict=True))
-        lines = [f"{key}={_yaml(value)}" for key, value in place.items()]
-        points.append(Point(place, resolve(assign(settings, lines))))
+    for combination in itertools.product(*(axis.values for axis in axes)):
+        values = dict(zip((axis.key for axis in axes), combination, strict=True))
+        points.append(GridPoint(values, resolve(override(settings, settings_of(values)))))
     return points
 
 
-def _yaml(value: Any) -> str:
-    return (
-        "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-    )
-
-
-def _shown(axes: Sequence[Axis]) -> list[Axis]:
-    """Seeds are repeats, not a setting: what stands at the same place is averaged."""
+def _shown(axes: Sequence[GridAxis]) -> list[GridAxis]:
+    """Return the axes other than seeds, over which results are averaged."""
     return [axis for axis in axes if not axis.key.endswith(".seed")]
 
 
-def sweep_table(points: Sequence[Point], axes: Sequence[Axis], root: str | Path) -> Table:
-    """Return accuracy at every place of the grid, mean ± std over seeds."""
+def _finished(points: Sequence[GridPoint], root: str | Path) -> list[tuple[GridPoint, Run]]:
+    folders = [(point, Path(root) / point.name) for point in points]
+    return [(point, Run(folder)) for point, folder in folders if job_state(folder)[0] == "done"]
+
+
+def sweep_table(points: Sequence[GridPoint], axes: Sequence[GridAxis], root: str | Path) -> Table:
+    """Return accuracy at every combination of the grid, mean ± std over seeds."""
     shown = _shown(axes)
-    places: dict[tuple[Any, ...], list[Point]] = {}
+    groups: dict[tuple[Any, ...], list[GridPoint]] = {}
     for point in points:
-        places.setdefault(tuple(point.values[axis.key] for axis in shown), []).append(point)
-    lines: list[Line] = []
-    for place, here in places.items():
-        ends = [Run(Path(root) / p.name).summary for p in here if _finished(p, root)]
-        accuracy = [end["test/accuracy"] for end in ends]
+        groups.setdefault(tuple(point.values[axis.key] for axis in shown), []).append(point)
+    lines: list[TableRow] = []
+    for values, group in groups.items():
+        summaries = [run.summary for _, run in _finished(group, root)]
+        accuracy = [summary["test/accuracy"] for summary in summaries]
         lines.append(
             [
-                *map(str, place),
+                *map(str, values),
                 spread([a["last"] for a in accuracy]),
                 spread([a["best"] for a in accuracy]),
-                spread([end.get("memorised") for end in ends]),
-                spread([end.get("head/retention") for end in ends]),
-                f"{len(ends)} of {len(here)}",
+                spread([summary.get("memorised") for summary in summaries]),
+                spread([summary.get("head/retention") for summary in summaries]),
+                f"{len(summaries)} of {len(group)}",
             ]
         )
     titles = [axis.key for axis in shown]
@@ -152,63 +155,36 @@ def sweep_table(points: Sequence[Point], axes: Sequence[Axis], root: str | Path)
     return Table([*titles, *measures, "runs"], lines, "Sweep (%)", text_columns=len(shown))
 
 
-def _finished(point: Point, root: str | Path) -> bool:
-    return Ledger(root).state(point.name)[0] == "done"
-
-
 def write_sweep(
-    points: Sequence[Point], axes: Sequence[Axis], root: str | Path, folder: str | Path
+    points: Sequence[GridPoint], axes: Sequence[GridAxis], root: str | Path, folder: str | Path
 ) -> dict[str, Path]:
-    """Write the table as Markdown, LaTeX, CSV and JSON, and the picture; return the files."""
-    target = Path(folder)
-    target.mkdir(parents=True, exist_ok=True)
+    """Write the table as Markdown, LaTeX, CSV and JSON, and the figure; return the files."""
     table = sweep_table(points, axes, root)
-    files = {kind: target / f"sweep.{kind}" for kind in ("md", "tex", "csv", "json")}
-    write_text(files["md"], table.to_markdown() + "\n")
-    write_text(files["tex"], table.to_latex() + "\n")
+    files = write_tables([table], folder, "sweep", ("md", "tex"))
+    files |= {kind: Path(folder) / f"sweep.{kind}" for kind in ("csv", "json")}
     write_text(files["csv"], table.to_csv())
-    done = [point for point in points if _finished(point, root)]
     rows = [
-        {
-            "run": point.name,
-            **point.values,
-            "test/accuracy": Run(Path(root) / point.name).summary["test/accuracy"],
-        }
-        for point in done
+        {"run": point.name, **point.values, "test/accuracy": run.summary["test/accuracy"]}
+        for point, run in _finished(points, root)
     ]
     write_json(files["json"], rows)
     if rows and _shown(axes):
-        files["png"] = target / "sweep.png"
-        _picture(rows, _shown(axes)).savefig(files["png"], dpi=150)
+        files["png"] = Path(folder) / "sweep.png"
+        _figure(rows, _shown(axes)).savefig(files["png"], dpi=150)
     return files
 
 
-def _picture(rows: Sequence[Mapping[str, Any]], axes: Sequence[Axis]) -> Any:
-    """Accuracy over the first axis, a line for each combination of the others."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingExtraError("matplotlib", "app", "to draw a sweep", error) from error
-    figure = Figure(figsize=(5.0, 3.6), layout="constrained")
-    panel = figure.subplots()
+def _figure(rows: Sequence[Mapping[str, Any]], axes: Sequence[GridAxis]) -> Any:
+    """Draw accuracy over the first axis, one line per combination of the others."""
     first, others = axes[0], axes[1:]
-    lines: dict[tuple[Any, ...], dict[Any, list[float]]] = {}
-    for row in rows:
-        line = lines.setdefault(tuple(row[axis.key] for axis in others), {})
-        line.setdefault(row[first.key], []).append(100 * row["test/accuracy"]["last"])
     numeric = all(isinstance(v, int | float) and not isinstance(v, bool) for v in first.values)
-    for place, line in lines.items():
-        xs = [value for value in first.values if value in line]
-        ys = [fmean(line[x]) for x in xs]
-        bars = [stdev(line[x]) if len(line[x]) > 1 else 0.0 for x in xs]
-        label = ", ".join(
-            f"{a.key.rpartition('.')[2]} {v}" for a, v in zip(others, place, strict=True)
-        )
-        panel.errorbar(
-            xs if numeric else [str(x) for x in xs], ys, bars, marker="o", label=label or None
-        )
-    panel.set_xlabel(first.key)
-    panel.set_ylabel("last test accuracy (%)")
-    if others:
-        panel.legend(fontsize=7)
-    return figure
+    lines: dict[str, dict[Any, list[float]]] = {}
+    for row in rows:
+        label = ", ".join(f"{axis.key.rpartition('.')[2]} {row[axis.key]}" for axis in others)
+        places: dict[Any, list[float]] = {
+            value if numeric else str(value): [] for value in first.values
+        }
+        line = lines.setdefault(label, places)
+        place = row[first.key] if numeric else str(row[first.key])
+        line[place].append(100 * row["test/accuracy"]["last"])
+    return draw_grid(first.key, lines, "last test accuracy (%)")

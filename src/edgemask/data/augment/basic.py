@@ -1,4 +1,4 @@
-"""Crop, flip, shift, cut-out and jitter of a whole batch, without a loop over its samples."""
+"""Crop, flip, shift, cut-out and jitter of a whole batch at once."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def erase_squares(images: Tensor, places: Tensor, sides: Tensor, fill: tuple[int
         images: ``(B, C, H, W)``.
         places: ``(2, B)``, the centres (row, column) as fractions of height and width.
         sides: ``(B,)``, in pixels.
-        fill: One value a channel.
+        fill: One value per channel.
     """
     height, width = images.shape[-2:]
     rows = (torch.arange(height) + 0.5 - (places[0] * height)[:, None]).abs()

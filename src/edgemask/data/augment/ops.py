@@ -3,7 +3,7 @@
 Every operation maps uint8 ``(B, C, H, W)`` and one magnitude per image to uint8 of the same shape,
 and follows Pillow's definition, which the published policies use. Warping and the blends with grey
 and blurred images come from kornia; what is a table lookup is written out, because kornia
-goes through it image by image.
+loops over the images.
 """
 
 from __future__ import annotations

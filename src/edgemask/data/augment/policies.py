@@ -6,17 +6,19 @@ images of a step. ``draw`` makes all random choices and ``__call__`` carries the
 
 from __future__ import annotations
 
+import functools
+import tomllib
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 import torch
 from torch import Generator, Tensor
 
 from edgemask.data.augment.basic import erase_squares
-from edgemask.data.augment.ops import GREY, apply, rotate
-from edgemask.data.augment.tables import TABLES
+from edgemask.data.augment.ops import GREY, OPERATIONS, apply, rotate
 
-__all__ = ["AutoAugment", "ColourJitter", "Draw", "RandAugment", "RandomRotation"]
+__all__ = ["AutoAugment", "ColourJitter", "Draw", "RandAugment", "RandomRotation", "sub_policies"]
 
 
 class Draw(NamedTuple):
@@ -26,22 +28,7 @@ class Draw(NamedTuple):
     magnitude: Tensor
 
 
-_NAMES = (
-    "autocontrast",
-    "brightness",
-    "colour",
-    "contrast",
-    "equalize",
-    "invert",
-    "posterize",
-    "rotate",
-    "sharpness",
-    "shear_x",
-    "shear_y",
-    "solarize",
-    "translate_x",
-    "translate_y",
-)
+_NAMES = tuple(name for name in OPERATIONS if name != "hue")  # the 14 of AutoAugment
 _NUMBER = {name: number for number, name in enumerate(_NAMES)}
 _ENHANCE = ("brightness", "colour", "contrast", "sharpness")
 # The magnitude at level 0 and at the last level.
@@ -55,6 +42,17 @@ _RANGES = dict.fromkeys(_NAMES, (0.0, 0.0)) | {
     "translate_x": (0.0, 150 / 331),
     "translate_y": (0.0, 150 / 331),
 }
+
+
+SubPolicy = list[tuple[str, float, int]]
+
+
+@functools.cache
+def sub_policies(policy: str) -> list[SubPolicy]:
+    """Return the sub-policies of AutoAugment: pairs of (operation, probability, level of ten)."""
+    path = Path(__file__).with_name("autoaugment.toml")
+    table: list[SubPolicy] = tomllib.loads(path.read_text(encoding="utf-8"))[policy]
+    return table
 
 
 def _magnitudes(operation: Tensor, part: Tensor, sign: Tensor) -> Tensor:
@@ -95,7 +93,7 @@ class AutoAugment:
 
     def draw(self, count: int, generator: Generator) -> tuple[Draw, Draw]:
         """Draw the choices for ``count`` images: two rounds."""
-        table = TABLES[self.policy]
+        table = sub_policies(self.policy)
         policy = torch.randint(0, len(table), (count,), generator=generator)
         rounds = []
         for place in range(2):

@@ -1,1 +1,1 @@
-"""Readers: one dataset or file format a file, each a function that returns a ``DataBundle``."""
+"""Readers: one dataset or file format per file, each a function that returns a ``DataBundle``."""

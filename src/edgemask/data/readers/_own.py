@@ -21,7 +21,7 @@ from edgemask.errors import DataError
 __all__ = ["SMALL", "bundle_of_files"]
 
 SMALL = 96
-"""Images of at most this many pixels a side are kept in memory."""
+"""Images with sides of at most this many pixels are kept in memory."""
 _MEMORY = 2 * 1024**3
 _PROBED = 32
 
@@ -48,7 +48,7 @@ def bundle_of_files(
         root: The folder that names of samples are relative to.
         parts: Files and class numbers of ``train`` and of test sets, the main one first.
         class_names: The classes.
-        size: Height and width to bring images to; None keeps images of one small square size, and
+        size: Height and width to resize images to; None keeps images of one small square size, and
             takes 224 otherwise.
         test_fraction: The part of each class to hold out when there is no test set.
         seed: Which samples are held out.

@@ -9,11 +9,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from edgemask.data.bundle import DataBundle
+from edgemask._pickles import read_pickle
+from edgemask.data.bundle import DataBundle, Normalisation
 from edgemask.data.readers._archives import extract
-from edgemask.data.readers._files import find_folder, read_checked, read_pickle
-from edgemask.data.readers._recipes import normalisation_of, recipe_name
+from edgemask.data.readers._files import find_folder, read_checked
 from edgemask.data.splits import Labels, TensorSplit
+from edgemask.data.views import find_recipe
 from edgemask.errors import DataError
 
 __all__ = ["cifar10", "cifar80n_o", "cifar100"]
@@ -50,7 +51,7 @@ def cifar10(root: Path | None = None, *, recipe: str | None = None) -> DataBundl
     names = _names(folder, _META10, b"label_names")
     train = _split(folder, _TRAIN10, b"labels")
     test = _split(folder, _TEST10, b"labels")
-    return _bundle("cifar10", recipe_name("cifar10", recipe), names, train, test)
+    return _bundle("cifar10", find_recipe("cifar10", recipe), names, train, test)
 
 
 def cifar100(root: Path | None = None, *, recipe: str | None = None) -> DataBundle:
@@ -62,7 +63,7 @@ def cifar100(root: Path | None = None, *, recipe: str | None = None) -> DataBund
             ``plain``; those of JAL, ANL and APL otherwise.
     """
     names, train, test = _fine(root)
-    return _bundle("cifar100", recipe_name("cifar100", recipe), names, train, test)
+    return _bundle("cifar100", find_recipe("cifar100", recipe), names, train, test)
 
 
 def cifar80n_o(root: Path | None = None, *, recipe: str | None = "josrc") -> DataBundle:
@@ -82,7 +83,7 @@ def cifar80n_o(root: Path | None = None, *, recipe: str | None = "josrc") -> Dat
     names, train, test = _fine(root)
     closed = np.flatnonzero(test.labels < CLOSED)
     test = TensorSplit(test.data[closed], test.labels[closed])
-    return _bundle("cifar80n-o", recipe_name("cifar100", recipe), names[:CLOSED], train, test)
+    return _bundle("cifar80n-o", find_recipe("cifar100", recipe), names[:CLOSED], train, test)
 
 
 def _fine(root: Path | None) -> tuple[tuple[str, ...], TensorSplit, TensorSplit]:
@@ -101,7 +102,11 @@ def _unpack(root: Path | None, archive: str, md5: str, name: str) -> None:
 
 
 def _bundle(
-    name: str, recipe: str, names: tuple[str, ...], train: TensorSplit, test: TensorSplit
+    name: str,
+    recipe: tuple[str, Normalisation],
+    names: tuple[str, ...],
+    train: TensorSplit,
+    test: TensorSplit,
 ) -> DataBundle:
     return DataBundle(
         name=name,
@@ -110,8 +115,8 @@ def _bundle(
         input_shape=(3, 32, 32),
         train=train,
         tests={"test": test},
-        normalisation=normalisation_of(recipe),
-        recipe=recipe,
+        recipe=recipe[0],
+        normalisation=recipe[1],
         clean_known=True,
     )
 

@@ -6,10 +6,9 @@ from pathlib import Path
 
 from edgemask.data.bundle import DataBundle
 from edgemask.data.images import OnBroken
-from edgemask.data.readers._files import find_folder
-from edgemask.data.readers._lists import file_split, read_list
-from edgemask.data.readers._recipes import normalisation_of, recipe_name
+from edgemask.data.readers._files import file_split, find_folder, read_list
 from edgemask.data.splits import FileSplit
+from edgemask.data.views import find_recipe
 from edgemask.errors import DataError
 
 __all__ = ["clothing1m"]
@@ -70,7 +69,7 @@ def clothing1m(
             source=lists / _KEYS[part],
         )
 
-    full = recipe_name("clothing1m", recipe)
+    full, normalisation = find_recipe("clothing1m", recipe)
     return DataBundle(
         name="clothing1m",
         num_classes=len(CLASS_NAMES),
@@ -79,7 +78,7 @@ def clothing1m(
         train=split("train", noisy, "clean" if with_clean_train else None),
         tests={"test": split("test", clean)},
         validation=split("val", clean),
-        normalisation=normalisation_of(full),
+        normalisation=normalisation,
         recipe=full,
         clean_known=False,
     )

@@ -5,10 +5,11 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
+from edgemask._options import Range
 from edgemask.data.bundle import DataBundle
 from edgemask.data.images import OnBroken
 from edgemask.data.readers._own import Listing, bundle_of_files
@@ -32,7 +33,7 @@ def csvfile(
     path: str | Path,
     *,
     size: int | None = None,
-    test_fraction: float = 0.2,
+    test_fraction: Annotated[float, Range(above=0, below=1)] = 0.2,
     seed: int = 0,
     clean: bool = False,
     on_broken: OnBroken = "error",
@@ -45,7 +46,7 @@ def csvfile(
 
     Args:
         path: The file.
-        size: Height and width to bring images to; 224, or that of small square images, otherwise.
+        size: Height and width to resize images to; 224, or that of small square images, otherwise.
         test_fraction: The part of each class to hold out when there are no test rows.
         seed: Which samples are held out.
         clean: Whether the labels are known to be right.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from edgemask.data.bring import from_arrays
 from edgemask.data.bundle import DataBundle
+from edgemask.data.own_data import from_arrays
 from edgemask.data.splits import stratified_holdout
 from edgemask.errors import MissingExtraError
 

@@ -1,11 +1,13 @@
-"""Your own images in a folder: one sub-folder a class."""
+"""Your own images in a folder with one sub-folder per class."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 
+from edgemask._options import Range
 from edgemask.data.bundle import DataBundle
 from edgemask.data.images import EXTENSIONS, OnBroken
 from edgemask.data.readers._archives import extract, without_suffix
@@ -22,12 +24,12 @@ def imagefolder(
     path: str | Path,
     *,
     size: int | None = None,
-    test_fraction: float = 0.2,
+    test_fraction: Annotated[float, Range(above=0, below=1)] = 0.2,
     seed: int = 0,
     clean: bool = False,
     on_broken: OnBroken = "error",
 ) -> DataBundle:
-    """Images in a folder with a sub-folder a class, or with ``train/`` and ``test/`` of that form.
+    """Images in a folder with one sub-folder per class, or in such folders ``train/``, ``test/``.
 
     An archive of such a folder (zip or tar) is unpacked beside itself the first time. Instead of
     ``test/``, or as a second test set, there may be ``val/``; without either, a part of each class
@@ -35,7 +37,7 @@ def imagefolder(
 
     Args:
         path: The folder, or an archive of it.
-        size: Height and width to bring images to; 224, or that of small square images, otherwise.
+        size: Height and width to resize images to; 224, or that of small square images, otherwise.
         test_fraction: The part of each class to hold out when there is no test folder.
         seed: Which samples are held out.
         clean: Whether the folder of an image is known to be its true class.

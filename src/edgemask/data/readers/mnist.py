@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemask.data.bring import from_arrays
 from edgemask.data.bundle import DataBundle, class_numbers
+from edgemask.data.own_data import from_arrays
 from edgemask.data.readers._files import find_folder
 from edgemask.errors import DataError
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import zipfile
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 
-from edgemask.data.bring import from_arrays
+from edgemask._options import Range
 from edgemask.data.bundle import DataBundle
+from edgemask.data.own_data import from_arrays
 from edgemask.errors import DataError
 
 __all__ = ["npz"]
@@ -19,7 +21,7 @@ _ARRAYS = ("x", "y", "x_test", "y_test", "y_clean", "class_names")
 def npz(
     path: str | Path,
     *,
-    test_fraction: float = 0.2,
+    test_fraction: Annotated[float, Range(above=0, below=1)] = 0.2,
     seed: int = 0,
     clean: bool = False,
     recipe: str | None = None,

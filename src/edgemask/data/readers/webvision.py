@@ -6,10 +6,9 @@ from pathlib import Path
 
 from edgemask.data.bundle import DataBundle
 from edgemask.data.images import EXTENSIONS, OnBroken
-from edgemask.data.readers._files import find_folder
-from edgemask.data.readers._lists import file_split, read_list
-from edgemask.data.readers._recipes import normalisation_of, recipe_name
+from edgemask.data.readers._files import file_split, find_folder, read_list
 from edgemask.data.splits import FileSplit
+from edgemask.data.views import find_recipe
 from edgemask.errors import DataError
 
 __all__ = ["webvision_mini"]
@@ -37,7 +36,7 @@ def webvision_mini(
         webvision/info/synsets.txt                  lines "n01440764 tench, ..."
         webvision/google/...                        training images
         webvision/val_images_256/...                validation images
-        imagenet/val/n01440764/...                  ILSVRC-2012 validation, a folder a synset
+        imagenet/val/n01440764/...                  ILSVRC-2012 validation, one folder per synset
                                                     (or a class number: imagenet/val/0/...)
 
     Args:
@@ -63,7 +62,7 @@ def webvision_mini(
     tests = {"webvision": parts["webvision"]}
     if ilsvrc12:
         tests["ilsvrc12"] = _imagenet(folder, list(synsets), size, on_broken)
-    full = recipe_name("webvision-mini", recipe)
+    full, normalisation = find_recipe("webvision-mini", recipe)
     return DataBundle(
         name="webvision-mini",
         num_classes=CLASSES,
@@ -71,7 +70,7 @@ def webvision_mini(
         input_shape=(3, size, size),
         train=parts["train"],
         tests=tests,
-        normalisation=normalisation_of(full),
+        normalisation=normalisation,
         recipe=full,
         clean_known=False,
     )

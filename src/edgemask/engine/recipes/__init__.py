@@ -1,6 +1,7 @@
 """Recipes: published settings by name, each value with its source.
 
-A family of recipes is one file with a function ``recipes()`` and one line here.
+The recipes are the TOML files beside this one; :mod:`edgemask.engine.recipes.read` describes their
+format. They are read when the first recipe is used.
 """
 
 from __future__ import annotations
@@ -9,22 +10,12 @@ from typing import Any
 
 from edgemask._registry import Registry
 from edgemask.engine.config import flatten
-from edgemask.engine.recipes import digits, regularisers, robust_losses, selection, semi_supervised
-from edgemask.engine.recipes.base import DEFAULT, Recipe, Setting, explain_config
+from edgemask.engine.recipes.read import read_recipes
+from edgemask.engine.recipes.recipe import DEFAULT, Recipe, Setting, explain_config
 
 __all__ = ["DEFAULT", "RECIPES", "Recipe", "Setting", "explain", "explain_config", "flatten"]
 
-_FAMILIES = (
-    digits.recipes,
-    robust_losses.recipes,
-    selection.recipes,
-    semi_supervised.recipes,
-    regularisers.recipes,
-)
-
-RECIPES: Registry[Recipe] = Registry(
-    "recipe", {recipe.name: recipe for family in _FAMILIES for recipe in family()}
-)
+RECIPES: Registry[Recipe] = Registry("recipe", read_recipes)
 
 
 def explain(name: str) -> list[tuple[str, Any, str]]:

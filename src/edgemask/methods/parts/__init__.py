@@ -1,15 +1,15 @@
-"""What methods share: memories by sample and class, and the parts that they are put together from.
+"""What methods share, by topic.
 
-- :mod:`~edgemask.methods.parts.tables`, ``classes``, ``queue``: what is remembered;
-- :mod:`~edgemask.methods.parts.select`: which samples to believe;
-- :mod:`~edgemask.methods.parts.refine`: targets in place of the given label;
-- :mod:`~edgemask.methods.parts.divergences`, ``terms``: terms of losses;
-- :mod:`~edgemask.methods.parts.averages`: momentum copies;
-- :mod:`~edgemask.methods.parts.rates`: numbers that move with the epoch.
+- :mod:`~edgemask.methods.parts.memory`: tables by sample and class, queues, momentum copies;
+- :mod:`~edgemask.methods.parts.selection`: which samples to learn from;
+- :mod:`~edgemask.methods.parts.pseudo_labels`: targets in place of the given label;
+- :mod:`~edgemask.methods.parts.mixing`: mix-up;
+- :mod:`~edgemask.methods.parts.losses`: terms of losses;
+- :mod:`~edgemask.methods.parts.schedules`: numbers that change with the epoch.
 """
 
 from __future__ import annotations
 
-from edgemask.methods.parts.tables import Memory, SampleTable
+from edgemask.methods.parts.memory import Memory, SampleTable
 
 __all__ = ["Memory", "SampleTable"]

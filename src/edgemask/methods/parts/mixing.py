@@ -45,14 +45,14 @@ def mix_rows(
 ) -> tuple[Tensor, Tensor]:
     """Mix rows with rows of the same batch, each staying closer to itself than to its partner.
 
-    One ``lam ~ Beta(alpha, alpha)`` a batch, ``lam' = max(lam, 1 - lam)``, one permutation:
+    One ``lam ~ Beta(alpha, alpha)`` per batch, ``lam' = max(lam, 1 - lam)``, one permutation:
     ``x' = lam' x + (1 - lam') x[pairs]``, and the same for the targets.
 
     Args:
         inputs: Samples, ``(R, ...)``.
         targets: Label distributions, ``(R, C)``.
         alpha: Parameter of the Beta distribution; 0 mixes nothing.
-        generator: Where the draws come from.
+        generator: Random generator of the draws.
         first: Return the first so many rows only; their partners come from all rows.
 
     Reference:

@@ -1,0 +1,163 @@
+"""The whole job in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import Tensor, nn
+
+from edgemask.data import DataBundle, from_arrays, from_dataset
+from edgemask.engine.compose import compose
+from edgemask.engine.observer import Observer
+from edgemask.engine.plan import plan
+from edgemask.engine.resolve import object_name
+from edgemask.engine.run import Run
+from edgemask.engine.run_data import Objects
+from edgemask.engine.train import train
+from edgemask.errors import UserError
+from edgemask.methods import Method
+from edgemask.noise import NoisyLabels
+
+__all__ = ["fit"]
+
+
+def fit(
+    data: Any = None,
+    labels: Any = None,
+    *,
+    test: Any = None,
+    model: str | nn.Module | Callable[[], nn.Module] | None = None,
+    head: str | Callable[..., nn.Module] | None = None,
+    loss: str | nn.Module | Callable[..., nn.Module] | None = None,
+    method: str | Method | type[Method] | None = None,
+    noise: str | NoisyLabels | None = None,
+    epochs: int | None = None,
+    batch_size: int | None = None,
+    lr: float | None = None,
+    seed: int | None = None,
+    validation: float | None = None,
+    select: str | None = None,
+    class_names: Sequence[str] | None = None,
+    recipe: str | None = None,
+    config: str | Path | None = None,
+    settings: Mapping[str, Any] | None = None,
+    set: Iterable[str] | Mapping[str, Any] = (),  # noqa: A002 - as the command calls it
+    out: str | Path | None = None,
+    fresh: bool = False,
+    device: str = "auto",
+    dry_run: bool = False,
+    observers: Sequence[Observer] = (),
+) -> Run:
+    """Train a classifier on partly wrong labels and find out which ones are doubtful.
+
+    ``edgemask train`` is this call. Settings are joined in the order ``recipe``, ``config``,
+    keywords, ``settings``, ``set``: later ones override earlier ones, and a head, loss, method or
+    model under a new name starts from its own defaults.
+
+    Args:
+        data: A dataset by name (``"digits"``, ``"imagefolder:photos/"``), an array or tensor of
+            samples, any map-style dataset of ``(sample, label)``, or a ``DataBundle``.
+        labels: Class numbers or names, where ``data`` is an array (or to replace a dataset's own).
+        test: Test data in the same form: ``(samples, labels)`` or a dataset. Without it a fifth of
+            the training data is held out.
+        model: A name, ``"name(option=value)"``, a module (copied, trained on from its weights), or
+            a function that makes one, which a method with two networks needs. Default: by the
+            shape of the data, ``"mlp"`` for tables, ``"small-cnn"``, ``"cnn8"`` or
+            ``"timm:resnet18"`` for images.
+        head: The classifier layer: a name (``"sem(rho=0.3)"``, ``"kan"`` ...), a class with the
+            signature of ``nn.Linear``, or a function. On a model of your own its last linear layer
+            is replaced in the copy, weights kept. Default: ``"linear"``.
+        loss: A name, a module called as ``loss(logits, target)``, or its class. Default: ``"ce"``.
+        method: A name, a ``Method``, or its class. Default: ``"supervised"``.
+        noise: Noise to put on clean labels, for experiments: ``"sym:0.6"``; or ready labels.
+            Default: none.
+        epochs: Passes over the data.
+        batch_size: Samples of one step.
+        lr: Learning rate.
+        seed: Seed of weights, order, augmentation and masks.
+        validation: Share of the noisy data held out to choose an epoch by.
+        select: Whose weights to keep: those of the ``last`` epoch, or of the best one on those
+            samples (``validation``) or on the dataset's clean ones (``clean_validation``).
+            Default: ``"last"``.
+        class_names: Names of the classes, where ``data`` has none.
+        recipe: Published settings to start from, by name (``"cifar10/jal-sem"``).
+        config: A YAML file of settings.
+        settings: Settings as nested mapping, as in such a file.
+        set: Settings as ``"optim.lr=0.1"`` lines, or as a mapping by dotted key.
+        out: The run's folder; None means ``runs/<name>-<hash>`` below the working directory.
+        fresh: Whether to remove what the folder holds and start over.
+        device: ``auto`` (the fastest there is), ``cpu``, ``cuda`` or ``cuda:N``.
+        dry_run: Whether to return what would be done, in ``config`` and ``plan``, without training.
+        observers: Objects that are called during training.
+
+    Returns:
+        The run, with ``model``, ``history``, ``summary``, ``trust`` and ``samples``. The same call
+        again opens the finished run, or continues a half-done one.
+
+    Example:
+        >>> import edgemask as em
+        >>> run = em.fit("digits", noise="sym:0.6", epochs=30)   # doctest: +SKIP
+        >>> run.summary["test/accuracy"]["last"]                 # doctest: +SKIP
+        0.93
+        >>> em.fit("digits", head="sem(rho=0.3)", dry_run=True).config.head.options["rho"]
+        0.3
+    """
+    bundle = None
+    if isinstance(data, str) or data is None:
+        for name, value in (("labels", labels), ("test", test), ("class_names", class_names)):
+            if value is not None:
+                raise UserError(f"{name}: the dataset {data!r} has its own {name}")
+    else:
+        bundle = _bundle(data, labels, test, class_names)
+    objects = Objects(
+        bundle=bundle,
+        labels=noise if isinstance(noise, NoisyLabels) else None,
+        model=_given(model),
+        head=_given(head),
+        criterion=_given(loss),
+        method=_given(method),
+    )
+    keywords = {
+        "data": data if bundle is None else f"object:{bundle.name}",
+        "noise": object_name(noise) if isinstance(noise, NoisyLabels) else noise,
+        "model": model,
+        "head": head,
+        "loss": loss,
+        "method": method,
+        "epochs": epochs,
+        "batch_size": batch_size,
+        "lr": lr,
+        "seed": seed,
+        "validation": validation,
+        "select": select,
+    }
+    resolved, objects = compose(recipe, config, keywords, set, settings=settings, objects=objects)
+    start = plan if dry_run else train
+    return start(
+        resolved, out=out, fresh=fresh, device=device, objects=objects, observers=observers
+    )
+
+
+def _given(part: Any) -> Any:
+    return None if isinstance(part, str) else part
+
+
+def _bundle(data: Any, labels: Any, test: Any, class_names: Sequence[str] | None) -> DataBundle:
+    if isinstance(data, DataBundle):
+        for name, value in (("labels", labels), ("test", test), ("class_names", class_names)):
+            if value is not None:
+                raise UserError(f"{name}: a DataBundle has its own {name}")
+        return data
+    if isinstance(data, Tensor | np.ndarray):
+        if labels is None:
+            raise UserError("fit(samples) needs labels: fit(samples, labels)")
+        x_test, y_test = test if test is not None else (None, None)
+        return from_arrays(data, labels, x_test=x_test, y_test=y_test, class_names=class_names)
+    if hasattr(data, "__getitem__") and hasattr(data, "__len__"):
+        return from_dataset(data, test, labels=labels, class_names=class_names)
+    raise UserError(
+        f"fit takes a dataset name, arrays, a map-style dataset or a DataBundle, got {type(data)}"
+    )

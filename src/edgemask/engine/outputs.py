@@ -1,0 +1,158 @@
+"""The files of a finished run: weights, per-sample arrays, thumbnails and the summary."""
+
+from __future__ import annotations
+
+import platform
+import shlex
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from edgemask._files import write_arrays, write_json
+from edgemask.engine.config import Config
+from edgemask.engine.deploy import save_weights
+from edgemask.engine.evaluation import Evaluation
+from edgemask.engine.identity import config_hash
+from edgemask.engine.metrics import summarise
+from edgemask.engine.run_data import RunData
+from edgemask.engine.rundir import RunDir
+
+__all__ = ["TrainingResult", "build_summary", "write_outputs"]
+
+_MAX_PIXELS = 96
+_ACCURACIES = ("/accuracy", "/balanced_accuracy", "/networks_accuracy", "/top5")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingResult:
+    """What training ends with."""
+
+    model: nn.Module
+    """The final model: of the last epoch, or of the epochs that validation chose."""
+
+    history: list[dict[str, Any]]
+    """The metrics of each epoch."""
+
+    seconds: float
+    """Seconds that the epochs took."""
+
+    train: Evaluation
+    """The last epoch's model on the training samples and their given labels."""
+
+    test: Evaluation
+    """The last epoch's model on the main test set."""
+
+    trust: NDArray[Any]
+    """The probability that each given label is right."""
+
+    mean_loss: NDArray[np.float64]
+    """Each training sample's loss, averaged over the recorded epochs."""
+
+    head: dict[str, NDArray[Any]]
+    """Scores and retention of the head over time; empty for a head without scores."""
+
+    selected: dict[str, Any] | None
+    """Epochs and test metrics of the weights that validation chose; None without a selection."""
+
+
+def build_summary(config: Config, data: RunData, result: TrainingResult) -> dict[str, Any]:
+    """Return the contents of ``summary.json``."""
+    noise, last = data.noise, result.history[-1]
+    keys = sorted(key for key in last if key.endswith(_ACCURACIES))
+    estimated = float(1.0 - np.mean(result.trust)) if len(result.trust) else None
+    summary = {
+        "status": "finished",
+        "epochs": len(result.history),
+        **{key: summarise(result.history, key) for key in keys},
+        "per_class_accuracy": result.test.per_class(data.bundle.num_classes),
+        "class_names": list(data.bundle.class_names),
+        "noise": {
+            "kind": noise.kind,
+            "protocol": noise.protocol,
+            "rate": noise.rate,
+            "realised_rate": noise.realised_rate,
+            "estimated_rate": estimated,
+        },
+        "clean_test": data.bundle.clean_test,
+        "head/retention": last.get("head/retention"),
+        "memorised": last.get("memorised"),
+        "seconds": round(result.seconds, 3),
+        "versions": versions(),
+        "config_hash": config_hash(config),
+        "noise_fingerprint": noise.fingerprint,
+        "seed": config.train.seed,
+        "command": shlex.join(sys.argv),
+    }
+    if result.selected is not None:
+        summary["selected"] = result.selected
+    return summary
+
+
+def write_outputs(
+    folder: RunDir, data: RunData, result: TrainingResult, summary: dict[str, Any], thumbnails: int
+) -> None:
+    """Write the files of a finished run; the summary comes last.
+
+    Until the summary is there the run counts as unfinished, so that a kill in between only makes
+    the next start write these files again.
+    """
+    write_arrays(folder / "samples.npz", _samples(data, result))
+    if result.head:
+        write_arrays(folder / "head.npz", result.head)
+    pictures = _thumbnails(data, result.trust, thumbnails)
+    if pictures:
+        write_arrays(folder / "thumbnails.npz", pictures)
+    save_weights(folder / "model.safetensors", result.model, data.bundle)
+    write_json(folder / "summary.json", summary)
+
+
+def _samples(data: RunData, result: TrainingResult) -> dict[str, NDArray[Any]]:
+    samples: dict[str, NDArray[Any]] = {
+        "index": data.positions,
+        "given": data.noise.noisy,
+        "predicted": result.train.predicted,
+        "confidence": result.train.confidence.astype(np.float32),
+        "trust": result.trust.astype(np.float32),
+        "mean_loss": result.mean_loss.astype(np.float32),
+    }
+    if data.train.names is not None:
+        samples["name"] = np.array(data.train.names, dtype=np.str_)
+    if data.noise.clean is not None:
+        samples["clean"] = data.noise.clean
+    return samples
+
+
+def versions() -> dict[str, str]:
+    """Return the versions that a result depends on."""
+    from edgemask import __version__
+
+    return {
+        "edgemask": __version__,
+        "python": platform.python_version(),
+        "torch": str(torch.__version__),
+        "numpy": np.__version__,
+    }
+
+
+def _thumbnails(data: RunData, trust: NDArray[Any], count: int) -> dict[str, NDArray[Any]]:
+    """Return small images of the samples with the lowest trust; nothing if data has no images."""
+    if not count or len(data.bundle.input_shape) != 3:
+        return {}
+    order = np.argsort(trust, kind="stable")[:count]
+    raw = data.train.raw(torch.from_numpy(order.copy()))
+    if raw.dtype != torch.uint8 or raw.shape[1] not in (1, 3):
+        return {}
+    if max(raw.shape[-2:]) > _MAX_PIXELS:
+        scale = _MAX_PIXELS / max(raw.shape[-2:])
+        size = [max(1, round(side * scale)) for side in raw.shape[-2:]]
+        small = torch.nn.functional.interpolate(
+            raw.float(), size=size, mode="bilinear", antialias=True, align_corners=False
+        )
+        raw = small.round().clamp(0, 255).to(torch.uint8)
+    images = raw.permute(0, 2, 3, 1).contiguous().numpy()
+    return {"index": data.positions[order], "images": images}

@@ -1,0 +1,239 @@
+"""Data and labels of a run, by name or from objects."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Generator, Tensor, nn
+
+from edgemask._random import stream
+from edgemask.data import DataBundle, Split, load, stratified_holdout
+from edgemask.engine.config import Config, DataConfig
+from edgemask.errors import UserError
+from edgemask.methods import Method
+from edgemask.noise import NoisyLabels, make
+
+if TYPE_CHECKING:
+    from edgemask.data import Augment
+
+__all__ = ["Objects", "RunData", "SubSplit", "build_run_data", "load_data"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Objects:
+    """Objects that are given instead of names in the config."""
+
+    bundle: DataBundle | None = None
+    """The data."""
+
+    labels: NoisyLabels | None = None
+    """The labels to train with."""
+
+    model: nn.Module | Callable[[], nn.Module] | None = None
+    """The network, or a function that returns one."""
+
+    head: Callable[..., nn.Module] | None = None
+    """The head: a class with ``nn.Linear``'s signature, or a function that makes one."""
+
+    criterion: nn.Module | Callable[..., nn.Module] | None = None
+    """The loss, called as ``criterion(logits, target)`` or with the sample index as third; or its
+    class."""
+
+    method: Method | type[Method] | None = None
+    """The method, or its class."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunData:
+    """Data and labels of a run, after holding out and limiting."""
+
+    bundle: DataBundle
+    """The dataset."""
+
+    train: Split
+    """The samples that are trained on."""
+
+    noise: NoisyLabels
+    """Their labels, given and (where known) true."""
+
+    validation: Split | None
+    """Samples held out of the noisy data, with the noisy labels below."""
+
+    validation_labels: NDArray[np.int64] | None
+    """Their given labels."""
+
+    clean_validation: Split | None = None
+    """The dataset's clean validation samples, where they choose the epoch."""
+
+    tests: dict[str, Split]
+    """Test sets by name, the main one first."""
+
+    positions: NDArray[np.int64]
+    """Position of each trained sample in the dataset."""
+
+    @property
+    def validations(self) -> dict[str, tuple[Split, NDArray[np.int64]]]:
+        """Validation samples and their labels, by prefix of their metrics."""
+        found: dict[str, tuple[Split, NDArray[np.int64]]] = {}
+        if self.validation is not None and self.validation_labels is not None:
+            found["validation"] = self.validation, self.validation_labels
+        if self.clean_validation is not None:
+            found["clean_validation"] = self.clean_validation, self.clean_validation.labels
+        return found
+
+    @property
+    def named_tests(self) -> dict[str, Split]:
+        """Test sets by prefix of their metrics: ``test`` for the main one, then ``test.<name>``."""
+        return {
+            f"test.{name}" if number else "test": split
+            for number, (name, split) in enumerate(self.tests.items())
+        }
+
+    @functools.cached_property
+    def given(self) -> Tensor:
+        """The labels to train with, as a tensor."""
+        return torch.from_numpy(self.noise.noisy.copy())
+
+
+class SubSplit:
+    """A part of a split, with positions of its own.
+
+    Args:
+        split: The samples.
+        positions: The samples to take, in order.
+    """
+
+    def __init__(self, split: Split, positions: NDArray[np.int64]):
+        self.split = split
+        self.positions = torch.from_numpy(np.ascontiguousarray(positions))
+        self.labels = split.labels[positions]
+        self.names: Sequence[str] | None = (
+            None if split.names is None else [split.names[int(i)] for i in positions]
+        )
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def views(
+        self, index: Tensor, augments: Sequence[Augment], generators: Sequence[Generator]
+    ) -> tuple[Tensor, ...]:
+        """Return one float tensor per augmentation for the samples at ``index``."""
+        return self.split.views(self.positions[index], augments, generators)
+
+    def raw(self, index: Tensor) -> Tensor:
+        """Return the samples as stored."""
+        return self.split.raw(self.positions[index])
+
+
+def load_data(config: DataConfig) -> DataBundle:
+    """Read the dataset that a config names."""
+    return load(config.spec, root=config.root, **config.options)
+
+
+def build_run_data(config: Config, objects: Objects) -> RunData:
+    """Load the data, apply the label noise, hold out validation samples and limit the size."""
+    bundle = objects.bundle or load_data(config.data)
+    if config.data.views is not None:
+        bundle = _other_views(bundle, config.data.views)
+    noise = objects.labels or _labels(config, bundle)
+    if len(noise) != len(bundle.train):
+        raise UserError(f"{len(noise)} labels for {len(bundle.train)} training samples")
+    positions = np.arange(len(noise))
+    held: NDArray[np.int64] | None = None
+    if config.data.validation:
+        positions, held = stratified_holdout(
+            noise.noisy, config.data.validation, seed=config.noise.seed
+        )
+    positions = _limited(noise.noisy, positions, config.data)
+    whole = len(positions) == len(noise)
+    return RunData(
+        bundle=bundle,
+        train=bundle.train if whole else SubSplit(bundle.train, positions),
+        noise=noise if whole else noise.take(positions),
+        validation=None if held is None else SubSplit(bundle.train, held),
+        validation_labels=None if held is None else noise.noisy[held],
+        clean_validation=_clean_validation(config, bundle),
+        tests={name: _first(split, config.data.test_limit) for name, split in bundle.tests.items()},
+        positions=positions,
+    )
+
+
+def _clean_validation(config: Config, bundle: DataBundle) -> Split | None:
+    if config.train.select != "clean_validation":
+        return None
+    if bundle.validation is None or not len(bundle.validation):
+        raise UserError(
+            f"train.select is 'clean_validation', and the dataset {bundle.name!r} has no clean "
+            "validation samples; hold out noisy ones (data.validation=0.1, "
+            "train.select=validation), or leave train.select at 'last'"
+        )
+    return bundle.validation
+
+
+def _other_views(bundle: DataBundle, name: str) -> DataBundle:
+    from edgemask.data.views import RECIPES
+
+    recipe = RECIPES[name]
+    constants = bundle.normalisation
+    if recipe.mean is not None and recipe.std is not None:
+        constants = (recipe.mean, recipe.std)
+    return dataclasses.replace(bundle, recipe=name, normalisation=constants)
+
+
+def _labels(config: Config, bundle: DataBundle) -> NoisyLabels:
+    labels = bundle.train.labels
+    spec = config.noise.spec
+    if spec == "none":
+        if bundle.true_labels is not None:
+            return NoisyLabels(
+                clean=bundle.true_labels,
+                noisy=labels,
+                num_classes=bundle.num_classes,
+                kind="given",
+            )
+        spec = "clean" if bundle.clean_known else "given"
+    features = None
+    if spec.startswith(("idn", "instance")):
+        features = bundle.train.raw(torch.arange(len(labels))).flatten(1).numpy()
+    return make(
+        spec,
+        labels,
+        bundle.num_classes,
+        dataset=bundle.name,
+        protocol=config.noise.protocol,
+        seed=config.noise.seed,
+        features=features,
+        root=config.data.root or os.environ.get("EDGEMASK_DATA"),
+    )
+
+
+def _limited(
+    labels: NDArray[np.int64], positions: NDArray[np.int64], config: DataConfig
+) -> NDArray[np.int64]:
+    """Return ``limit`` positions, evenly over the classes, always the same ones."""
+    if config.limit is None or config.limit >= len(positions):
+        return positions
+    order = np.random.default_rng(stream("subset", 0)).permutation(positions)
+    given = labels[order]
+    # The k-th sample of each class comes before the (k + 1)-th of any.
+    rank = np.empty(len(order), dtype=np.int64)
+    for label in np.unique(given):
+        members = np.flatnonzero(given == label)
+        rank[members] = np.arange(len(members))
+    kept = order[np.argsort(rank, kind="stable")[: config.limit]]
+    return np.sort(kept)
+
+
+def _first(split: Split, limit: int | None) -> Split:
+    if limit is None or limit >= len(split):
+        return split
+    order = np.random.default_rng(stream("subset", 1)).permutation(len(split))
+    return SubSplit(split, np.sort(order[:limit]))

@@ -1,0 +1,57 @@
+"""What Jo-SRC and Jo-SNC share: labels judged by the network's own prediction, a momentum copy."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from edgemask.methods.base import Clock, Phase, Task
+from edgemask.methods.options import Share, options
+from edgemask.methods.parts.memory import SampleTable, update_ema
+from edgemask.methods.parts.pseudo_labels import smoothed_labels
+from edgemask.methods.parts.selection import cleanness, trust_from_cleanness
+from edgemask.methods.warmup import WarmupMethod
+
+__all__ = ["ConsistencyMethod"]
+
+
+@options
+class ConsistencyMethod(WarmupMethod):
+    """A label is clean where the prediction for the first view is close to it.
+
+    ``P_clean = 1 - JS_2(p(x1), y~)``, with the given label smoothed to ``y~``. The networks of
+    :attr:`copies` are momentum copies.
+
+    Args:
+        smoothing: The share of the given label that goes to the other classes.
+        momentum: The share of a copy that stays in each step.
+    """
+
+    uses_criterion = False
+    published_warmup = (10, 200)
+
+    smoothing: Share = 0.6
+    momentum: Share = 0.99
+
+    def setup(self, task: Task, nets: dict[str, nn.Module]) -> None:
+        """Make the table of cleanness."""
+        super().setup(task, nets)
+        table = SampleTable(task.num_samples, fill=torch.nan, device=task.device)
+        self.clean = self.remember("clean", table)
+
+    def judge(self, index: Tensor, logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the smoothed labels ``(B, C)`` and their cleanness ``(B,)``, which is stored."""
+        given = smoothed_labels(labels, self.task.num_classes, self.smoothing)
+        p_clean = cleanness(F.softmax(logits, dim=1), given)
+        self.clean.write(index, p_clean)
+        return given, p_clean
+
+    def after_step(self, phase: Phase, clock: Clock) -> None:
+        """Move the momentum copies."""
+        for copy, source in self.copies.items():
+            update_ema(self.nets[copy], self.nets[source], self.momentum)
+
+    def trust(self) -> Tensor | None:
+        """Return the trust in each label by its cleanness when it was last in a batch."""
+        return trust_from_cleanness(self.clean.values)

@@ -1,0 +1,216 @@
+"""Which samples to learn from: small losses, mixtures, divergence from the label, neighbours."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from edgemask.audit import fit_two_components, trust_from_losses
+from edgemask.methods.parts.losses import js_divergence
+
+__all__ = [
+    "Neighbours",
+    "cleanness",
+    "divergence_cutoff",
+    "keep_count",
+    "low_loss_posterior",
+    "min_max",
+    "nearest_neighbours",
+    "small_loss",
+    "trust_from_cleanness",
+    "uniform_selection",
+]
+
+
+def keep_count(size: int, drop: float) -> int:
+    """Return how many samples of ``size`` stay when a share is dropped: ``int((1 - drop) size)``.
+
+    Example:
+        >>> keep_count(128, 0.2), keep_count(10, 0.9), keep_count(3, 1.0)
+        (102, 1, 0)
+    """
+    # (1 - 0.9) * 10 is 0.9999999999999998.
+    return int((1.0 - drop) * size + 1e-9)
+
+
+def small_loss(losses: Tensor, drop: float) -> Tensor:
+    """Return the positions of the samples with the smallest losses, smallest first.
+
+    Networks learn right labels before wrong ones, so early in training a small loss suggests
+    that the label is right. With the joint loss of two networks it is the criterion of JoCoR.
+
+    Args:
+        losses: One loss per sample, ``(B,)``.
+        drop: The share of the largest losses that is left out; all may be, or none.
+
+    Example:
+        >>> small_loss(torch.tensor([3.0, 1.0, 2.0, 9.0]), 0.5).tolist()
+        [1, 2]
+    """
+    order = torch.argsort(losses.detach(), stable=True)
+    return order[: keep_count(len(losses), drop)]
+
+
+def cleanness(probabilities: Tensor, target: Tensor, *, base: float = 2.0) -> Tensor:
+    """Return ``1 - JS(p, target)``: how well a prediction fits the given label, from 0 to 1.
+
+    A prediction equal to the target scores 1. Against a smoothed label a sure prediction scores
+    less, even a right one, so these methods keep their networks about as unsure as the label.
+
+    Args:
+        probabilities: Predictions, ``(..., C)``.
+        target: The given label as a distribution; shapes broadcast.
+        base: Base of the logarithm; 2 keeps the result within 0 and 1.
+    """
+    return 1.0 - js_divergence(probabilities.detach(), target, base=base)
+
+
+class Neighbours(NamedTuple):
+    """The nearest keys of each query."""
+
+    similarity: Tensor
+    """Cosine similarity, ``(B, k)``, largest first; minus infinity where there is no neighbour."""
+
+    position: Tensor
+    """Rows of the keys, ``(B, k)``."""
+
+    @property
+    def found(self) -> Tensor:
+        """Which of them exist, ``(B, k)``."""
+        return self.similarity > -torch.inf
+
+
+def nearest_neighbours(
+    queries: Tensor,
+    keys: Tensor,
+    count: int,
+    *,
+    index: Tensor | None = None,
+    key_index: Tensor | None = None,
+) -> Neighbours:
+    """Find the keys with the largest cosine similarity to each query.
+
+    Args:
+        queries: Unit vectors, ``(B, D)``.
+        keys: Unit vectors, ``(M, D)``; there may be none.
+        count: How many, at most; fewer keys give fewer columns.
+        index: The samples that the queries belong to, ``(B,)``.
+        key_index: The samples that the keys belong to, ``(M,)``. With both, no sample is its own
+            neighbour.
+
+    Example:
+        >>> keys = torch.eye(3)
+        >>> query, own = keys[:1], torch.tensor([0])
+        >>> nearest_neighbours(query, keys, 2, index=own, key_index=torch.arange(3)).position
+        tensor([[1, 2]])
+    """
+    similarity = queries.detach().float() @ keys.float().t()
+    if index is not None and key_index is not None:
+        own = index[:, None] == key_index[None, :]
+        similarity = similarity.masked_fill(own, -torch.inf)
+    return Neighbours(*similarity.topk(min(count, len(keys)), dim=1))
+
+
+def divergence_cutoff(divergence: Tensor, *, adjust_above: float | None, tau: float) -> float:
+    """Return the divergence below which labels are taken for right: the mean, lower if it is high.
+
+    ``c = mean d``; where ``c / ln 2 > adjust_above`` most labels are doubted, and the cut-off is
+    ``c - (c - min d) / tau``.
+
+    Args:
+        divergence: Jensen-Shannon divergence between prediction and given label in natural
+            logarithms, ``(N,)``.
+        adjust_above: Mean divergence, as a share of its largest value ln 2; None never adjusts.
+        tau: Filter coefficient.
+
+    Example:
+        >>> d = torch.tensor([0.1, 0.3, 0.5])
+        >>> round(divergence_cutoff(d, adjust_above=0.7, tau=5.0), 4)
+        0.3
+    """
+    mean = float(divergence.mean())
+    if adjust_above is not None and mean > adjust_above * math.log(2):
+        mean -= (mean - float(divergence.min())) / tau
+    return mean
+
+
+def uniform_selection(
+    divergence: Tensor, labels: Tensor, num_classes: int, *, cutoff: float
+) -> Tensor:
+    """Choose the same number of samples of each given class, those of smallest divergence.
+
+    The number is ``int(R N / C)``, R being the share of all samples below the cut-off. A class with
+    fewer samples gives all that it has.
+
+    Args:
+        divergence: Divergence between prediction and given label, ``(N,)``.
+        labels: Given labels, ``(N,)``.
+        num_classes: Number C of classes.
+        cutoff: What counts as small.
+
+    Returns:
+        ``(N,)`` bool: whether a sample keeps its label.
+
+    Reference:
+        Karim et al., UNICON: Combating Label Noise Through Uniform Selection and Contrastive
+        Learning, CVPR 2022, Section 3.1.
+    """
+    below = int((divergence < cutoff).sum())
+    quota = below // num_classes
+    order = torch.argsort(divergence, stable=True)
+    order = order[torch.argsort(labels[order], stable=True)]  # by class, then by divergence
+    ordered = labels[order]
+    starts = torch.searchsorted(ordered, torch.arange(num_classes, device=labels.device))
+    rank = torch.arange(len(labels), device=labels.device) - starts[ordered]
+    chosen = torch.zeros_like(labels, dtype=torch.bool)
+    chosen[order[rank < quota]] = True
+    return chosen
+
+
+def min_max(values: Tensor) -> Tensor:
+    """Scale values to [0, 1] by their smallest and largest finite one; equal ones become 0.
+
+    Example:
+        >>> min_max(torch.tensor([2.0, 4.0, 3.0])).tolist()
+        [0.0, 1.0, 0.5]
+    """
+    finite = values[values.isfinite()]
+    if not len(finite):
+        return values
+    low, width = finite.min(), finite.max() - finite.min()
+    return (values - low) / (width if width > 0 else 1.0)
+
+
+def low_loss_posterior(losses: Tensor, *, reg_covar: float = 5e-4) -> Tensor:
+    """Return the probability that each loss comes from the lower of two Gaussians.
+
+    Args:
+        losses: One per sample, in [0, 1] (:func:`min_max`), ``(N,)``.
+        reg_covar: Added to both variances.
+
+    Returns:
+        ``(N,)`` on the device of the losses. Losses that do not differ all have 1, one that is
+        not finite has 0.
+
+    Reference:
+        Li et al., DivideMix, ICLR 2020, Section 3.1: 10 iterations, tolerance 1e-2.
+    """
+    fit = fit_two_components(losses.double().cpu().numpy(), normalise=False, reg_covar=reg_covar)
+    return torch.from_numpy(fit.posterior_low).to(losses)
+
+
+def trust_from_cleanness(values: Tensor) -> Tensor | None:
+    """Return the probability that each label is right, or None before all samples were seen.
+
+    Cleanness ranks the samples; what counts as clean depends on the smoothing of the labels. So two
+    Gaussians are fitted to ``1 - cleanness``, and trust is the posterior of the lower one.
+
+    Args:
+        values: Cleanness of each sample, ``(N,)``; NaN for one that was not seen.
+    """
+    if bool(values.isnan().any()):
+        return None
+    return torch.from_numpy(trust_from_losses(1.0 - values.cpu().double().numpy()))

@@ -1,0 +1,288 @@
+"""The native path against plain torch: same scores, masks, logits and gradients."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import edgemask as em
+from edgemask.errors import EdgeMaskWarning
+from edgemask.heads import CRITERIA, native
+
+pytest.importorskip("numba")
+POLICIES = ["bernoulli", "hard", "bernoulli_fixed(0.3)", "bernoulli_only", "capped(0.3)"]
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Counts native steps, so that no test compares plain torch with itself."""
+    made: list[int] = []
+    original = native.step
+
+    def counted(*args: object, **kwargs: object) -> native.Step:
+        made.append(1)
+        return original(*args, **kwargs)
+
+    monkeypatch.setenv("EDGEMASK_NATIVE", "1")
+    monkeypatch.setattr(native, "step", counted)
+    return made
+
+
+def twins(kind: type, *args: object, **options: object) -> tuple[nn.Module, nn.Module]:
+    one, two = (kind(*args, seed=-(2**40) + 5, **options) for _ in range(2))
+    two.load_state_dict(one.state_dict())
+    return one, two
+
+
+def train(head: nn.Module, batches: list[torch.Tensor], use_native: bool) -> list[torch.Tensor]:
+    seen = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EDGEMASK_NATIVE", str(int(use_native)))
+        for x in batches:
+            x = x.clone().requires_grad_()
+            head.zero_grad()
+            logits = head(x)
+            logits.square().sum().backward()
+            grads = [p.grad.clone() for p in head.parameters()]
+            seen += [head.last_mask, head.scores.clone(), logits.detach(), x.grad, *grads]
+    return seen
+
+
+def assert_equal_paths(one: nn.Module, two: nn.Module, batches: list[torch.Tensor]) -> None:
+    found = [train(one, batches, use_native=True), train(two, batches, use_native=False)]
+    for a, b in zip(*found, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5, equal_nan=True)
+    assert int(one.steps) == int(two.steps)
+
+
+def batches(size: int, features: int, *, broken: bool = True) -> list[torch.Tensor]:
+    found = [torch.randn(size, features) for _ in range(4)]
+    for x in found:
+        x[:, -1] = 0.0  # a dead feature
+    if broken:
+        found[1][0, 0] = float("nan")
+        found[3][size - 1, 0] = float("inf")
+    return found
+
+
+@pytest.mark.parametrize("shape", [(8, 5, 7), (16, 10, 64), (4, 1, 33), (3, 30, 2), (1, 4, 6)])
+def test_criteria_and_policies(shape: tuple[int, int, int], calls: list[int]) -> None:
+    size, classes, features = shape
+    for criterion in CRITERIA:
+        for policy in POLICIES:
+            heads = twins(em.SEMLinear, features, classes, criterion=criterion, policy=policy)
+            assert_equal_paths(*heads, batches(size, features))
+    assert len(calls) == len(CRITERIA) * len(POLICIES) * 4
+
+
+def test_first_batches_that_are_broken_and_equal_scores(calls: list[int]) -> None:
+    heads = twins(em.SEMLinear, 6, 4)
+    good = batches(5, 6, broken=False)
+    assert_equal_paths(*heads, [torch.full((5, 6), float("nan")), torch.zeros(5, 6), *good])
+    heads = twins(em.SEMLinear, 6, 4)
+    for head in heads:
+        nn.init.zeros_(head.weight)
+    assert_equal_paths(*heads, good)
+    assert heads[0].last_mask.all()
+    for x in (torch.zeros(0, 6), torch.randn(6)):
+        assert heads[0](x).shape == heads[1](x).shape
+    assert calls
+
+
+def test_options_and_other_heads(calls: list[int]) -> None:
+    for options in ({"scaling": "inverted(4)"}, {"beta": 0.0}, {"beta": 0.3}, {"bias": False}):
+        assert_equal_paths(*twins(em.SEMLinear, 33, 12, **options), batches(8, 33))
+    for criterion in ("rms", "second_moment"):
+        heads = twins(em.SKANLinear, 33, 12, criterion=criterion)
+        assert_equal_paths(*heads, batches(8, 33, broken=False))
+    before = len(calls)
+    for policy in ("topk(0.5)", "shuffled"):  # which see all edges: always plain torch
+        assert_equal_paths(*twins(em.SEMLinear, 33, 12, policy=policy), batches(8, 33))
+    assert before == 24
+    assert len(calls) == before
+
+
+def test_large_heads_on_several_threads(calls: list[int]) -> None:
+    threads = torch.get_num_threads()
+    heads = twins(em.SEMLinear, 515, 301)
+    try:
+        torch.set_num_threads(3)
+        assert len(native._parts(301, 301 * 515)) == 3
+        assert_equal_paths(*heads, batches(8, 515))
+    finally:
+        torch.set_num_threads(threads)
+    assert calls
+
+
+def test_second_derivatives_and_several_passes(calls: list[int]) -> None:
+    results = []
+    for use_native in ("1", "0"):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("EDGEMASK_NATIVE", use_native)
+            torch.manual_seed(3)
+            head = em.SEMLinear(12, 5, seed=2)
+            x = torch.randn(6, 12, requires_grad=True)
+            leaves = [x, head.weight, head.bias]
+            with em.one_step(head):
+                logits = head(x) + head(x.flip(0))
+            first = torch.autograd.grad(logits.sin().sum(), leaves, create_graph=True)
+            second = torch.autograd.grad(sum(g.square().sum() for g in first), leaves)
+            results.append((logits, *first, *second))
+    for one, two in zip(*results, strict=True):
+        torch.testing.assert_close(one, two)
+    assert len(calls) == 1
+
+
+def test_weights_that_are_not_finite_reach_the_logits_as_in_plain_torch(calls: list[int]) -> None:
+    heads = twins(em.SEMLinear, 12, 5, policy="hard", rho=0.99)
+    good = batches(6, 12, broken=False)
+    assert_equal_paths(*heads, good)
+    for head in heads:
+        with torch.no_grad():
+            head.weight[2, 3] = float("nan")
+    assert_equal_paths(*heads, good)
+    assert calls
+
+
+def test_logged_masks_and_saved_tensors_are_never_overwritten(calls: list[int]) -> None:
+    head = em.SEMLinear(600, 300, seed=1)
+    log, copies = [], []
+    for _ in range(10):
+        head(torch.randn(8, 600))
+        log.append(head.last_mask.detach().numpy())
+        copies.append(log[-1].copy())
+    assert all((one == two).all() for one, two in zip(log, copies, strict=True))
+    assert len({mask.tobytes() for mask in log}) == 10
+    x, y = torch.randn(8, 600), torch.randn(8, 600)
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: t.detach(), lambda t: t):
+        first = head(x)
+        mask = head.last_mask
+        head(y), head(y)
+    (gradient,) = torch.autograd.grad(first.sum(), head.weight)
+    torch.testing.assert_close(gradient, mask * x.sum(0))
+    assert calls
+
+
+def test_two_python_threads_at_once(calls: list[int]) -> None:
+    expected = [train(twins_at(i), batches_at(i), use_native=True) for i in range(2)]
+    found: dict[int, list[torch.Tensor]] = {}
+    heads, data = [twins_at(i) for i in range(2)], [batches_at(i) for i in range(2)]
+
+    def work(i: int) -> None:
+        found[i] = [heads[i](x).detach() for x in data[i]]
+
+    workers = [threading.Thread(target=work, args=(i,)) for i in range(2)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    for i in range(2):
+        logits = expected[i][2 :: len(expected[i]) // 20]
+        for one, two in zip(found[i], logits, strict=True):
+            assert torch.equal(one, two)
+    assert len(calls) == 80
+
+
+def twins_at(i: int) -> nn.Module:
+    torch.manual_seed(i)
+    return em.SEMLinear(300, 450, seed=i)
+
+
+def batches_at(i: int) -> list[torch.Tensor]:
+    generator = torch.Generator().manual_seed(i)
+    return [torch.randn(4, 300, generator=generator) for _ in range(20)]
+
+
+def _in_child(queue: multiprocessing.Queue) -> None:
+    head = twins_at(1)
+    queue.put([float(head(x).detach().sum()) for x in batches_at(1)[:3]])
+
+
+def test_a_forked_process_draws_the_same(calls: list[int]) -> None:
+    head = twins_at(1)
+    expected = [float(head(x).detach().sum()) for x in batches_at(1)[:3]]
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    child = context.Process(target=_in_child, args=(queue,))
+    child.start()
+    assert queue.get(timeout=120) == expected
+    child.join()
+    assert calls
+
+
+def test_without_numba_one_notice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "edgemask.heads.kernels", None)
+    monkeypatch.delattr(em.heads, "kernels", raising=False)
+    monkeypatch.delenv("EDGEMASK_NATIVE", raising=False)
+    native._kernels.cache_clear()
+    try:
+        head = em.SEMLinear(6, 4)
+        with pytest.warns(EdgeMaskWarning, match=r"pip install 'edgemask\[fast\]'") as seen:
+            head(torch.randn(5, 6)).sum().backward()
+        assert len(seen) == 1
+        head(torch.randn(5, 6)).sum().backward()  # a second notice would be an error here
+        assert int(head.steps) == 2
+    finally:
+        native._kernels.cache_clear()
+
+
+def run(code: str, **environment: str) -> str:
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    done = subprocess.run(
+        command, env={**os.environ, **environment}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_folder_for_compiled_code_may_be_missing() -> None:
+    code = """
+    import numba.core.caching as caching
+    def nowhere(*args, **kwargs):
+        raise RuntimeError("cannot cache function: no locator available")
+    caching.FunctionCache.__init__ = nowhere
+    import torch, edgemask as em
+    from edgemask.heads import native
+    head = em.SEMLinear(6, 4)
+    head(torch.randn(5, 6)).sum().backward()
+    print(native.usable(head.weight), int(head.steps))
+    """
+    assert run(code, EDGEMASK_NATIVE="1").split() == ["True", "1"]
+
+
+@pytest.mark.slow
+def test_heads_pass_their_tests_without_the_native_path() -> None:
+    here = Path(__file__).parent
+    files = [str(here / f"test_heads_{name}.py") for name in ("sem", "steps", "bad_input", "kan")]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files]
+    environment = {**os.environ, "EDGEMASK_NATIVE": "0"}
+    done = subprocess.run(
+        command, cwd=here.parents[1], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout[-3000:]
+
+
+def test_frozen_weights_and_plain_gradients(calls: list[int]) -> None:
+    head = em.SEMLinear(12, 5, seed=2)
+    head.weight.requires_grad_(requires_grad=False)
+    x = torch.randn(6, 12, requires_grad=True)
+    head(x).sum().backward()
+    torch.testing.assert_close(x.grad, (head.weight * head.last_mask).sum(0).expand(6, 12))
+    assert head.weight.grad is None
+    expected = F.linear(x, head.weight * head.last_mask, head.bias)
+    with em.one_step(head):
+        head(x)
+        mask = head.last_mask
+        torch.testing.assert_close(head(x), F.linear(x, head.weight * mask, head.bias))
+    assert expected.shape == (6, 5)
+    assert len(calls) == 2

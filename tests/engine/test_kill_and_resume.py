@@ -270,6 +270,7 @@ def test_ctrl_c_at_the_end_of_an_epoch(config, reference, tmp_path):
 
 def test_signals_are_left_alone_outside_the_main_thread(tiny, tmp_path):
     errors = []
+    handlers = {name: signal.getsignal(name) for name in (signal.SIGINT, signal.SIGTERM)}
 
     def work():
         try:
@@ -281,7 +282,7 @@ def test_signals_are_left_alone_outside_the_main_thread(tiny, tmp_path):
     thread.start()
     thread.join()
     assert not errors
-    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    assert {name: signal.getsignal(name) for name in handlers} == handlers
 
 
 def test_a_run_that_was_killed_is_taken_up_where_it_was(config, tmp_path):

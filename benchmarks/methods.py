@@ -32,10 +32,10 @@ from _measure import announce, clock, table, verdict
 from edgemask.engine import Objects, Observer, resolve, train
 from edgemask.methods import METHODS
 from edgemask.methods.parts.losses import js_divergence
+from edgemask.methods.parts.neighbours import nearest_neighbours
 from edgemask.methods.parts.selection import (
     low_loss_posterior,
     min_max,
-    nearest_neighbours,
     uniform_selection,
 )
 from edgemask.models.convnets import CNN8

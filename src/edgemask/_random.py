@@ -21,7 +21,7 @@ __all__ = [
 ]
 
 # What a stream is for; a new purpose gets a new number, so that no two share theirs.
-PURPOSES = {"weights": 1, "loop": 2, "method": 3, "order": 4, "subset": 5, "masks": 6}
+PURPOSES = {"weights": 1, "loop": 2, "method": 3, "order": 4, "subset": 5, "masks": 6, "added": 7}
 
 
 def stream(purpose: str, seed: int, *more: int) -> int:

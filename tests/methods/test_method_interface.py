@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from edgemask.data import Loader, load
 from edgemask.engine import Interrupted, Objects, Observer, resolve, train
 from edgemask.engine.checkpoint import Checkpoints
+from edgemask.errors import UserError
 from edgemask.methods import METHODS, Feed, Method, Phase, StepResult
 from edgemask.methods.parts import SampleTable
 from sweeps import sweep
@@ -235,6 +236,98 @@ def test_parts_of_a_network_can_learn_alone(tmp_path):
     assert run.history[0]["lr"] == 0.5
 
 
+class Oversampled(METHODS["supervised"]):
+    """Draws sample 3 three times and others once, for seven steps whatever the feed's length."""
+
+    def setup(self, task, nets):
+        super().setup(task, nets)
+        self.seen = self.remember("seen", SampleTable(task.num_samples))
+        self.sizes = []
+
+    def begin(self, phase, epoch):
+        feed = Feed(indices=torch.tensor([3, 3, 3, 5, 7, 9, 11, 13, 15, 17]), batch_size=4)
+        return Phase(name=phase, train=("net",), feeds={"train": feed}, steps=7)
+
+    def step(self, phase, batch, clock):
+        index = batch["train"].index
+        self.seen.add(index, torch.ones(len(index)))
+        self.sizes.append((clock.steps, len(index)))
+        return super().step(phase, batch, clock)
+
+
+def test_a_feed_may_repeat_samples_and_a_phase_may_have_its_own_length(tmp_path):
+    run, method = run_it(tmp_path, method=Oversampled(), train={"epochs": 1})
+    assert run.finished
+    # Two passes of 4 + 4 + 2 samples, and one batch of a third.
+    assert method.sizes == [(7, 4), (7, 4), (7, 2)] * 2 + [(7, 4)]
+    seen = method.seen.values
+    assert seen.sum() == 24
+    assert 6 <= seen[3] <= 9
+    others = seen[[5, 7, 9, 11, 13, 15, 17]]
+    assert ((others >= 2) & (others <= 3)).all()
+    assert run.history[0]["step"] == 7
+
+    class Killed(Exception):  # noqa: N818
+        pass
+
+    class Kill(Observer):
+        def on_step(self, *, step, **_):
+            if step == 5:
+                raise Killed
+
+    # In the middle of the second pass.
+    changes = {"train": {"epochs": 1}, "log": {"checkpoint_steps": 1}}
+    with pytest.raises(Killed):
+        run_it(tmp_path, "broken", Oversampled(), [Kill()], **changes)
+    again, resumed = run_it(tmp_path, "broken", Oversampled(), **changes)
+    assert torch.equal(resumed.seen.values, seen)
+    for one, other in zip(run.model.parameters(), again.model.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+class Extended(METHODS["supervised"]):
+    """Adds a second classifier, which learns beside the first."""
+
+    neck = "linear"
+
+    def extend(self, name, net):
+        net.second = torch.nn.Linear(net.num_features, net.num_classes)
+        return net
+
+    def setup(self, task, nets):
+        super().setup(task, nets)
+        self.start = nets["net"].second.weight.detach().clone()
+
+    def step(self, phase, batch, clock):
+        _, (x,), y = batch["train"]
+        features = self.run("net", lambda net: net.embed(x), "auxiliary")
+        second = F.cross_entropy(self.nets["net"].second(features), y)
+        return StepResult(second + F.cross_entropy(self.nets["net"].head(features), y))
+
+
+def test_what_a_method_adds_to_a_network_is_not_the_heads(tmp_path):
+    starts = []
+    for head in ("linear", "sem", "kan"):
+        run, method = run_it(tmp_path, head, Extended(), head={"name": head})
+        net = method.nets["net"]
+        assert type(net.second) is torch.nn.Linear
+        assert type(net.neck) is torch.nn.Linear
+        assert not torch.equal(net.second.weight, method.start)
+        assert {"second.weight", "neck.weight"} <= set(run.model.state_dict())
+        starts.append(method.start)
+    assert torch.equal(starts[0], starts[1])
+    assert torch.equal(starts[0], starts[2])
+
+
+def test_a_config_may_name_another_neck_than_the_method(tmp_path):
+    options = {"neck": "mlp", "hidden": 24}
+    _, method = run_it(tmp_path, method=Extended(), model={"options": options})
+    assert isinstance(method.nets["net"].neck, torch.nn.Sequential)
+    assert method.nets["net"].num_features == 48
+    with pytest.raises(UserError, match=r"model\.options\.neck: unknown neck 'mpl'.*'mlp'"):
+        resolve(SETTINGS, {"model": {"options": {"neck": "mpl"}}})
+
+
 def test_phases_survive_as_plain_data():
     phase = Phase(
         name="x",
@@ -242,9 +335,11 @@ def test_phases_survive_as_plain_data():
         frozen=("b",),
         feeds={"one": Feed(views=("weak", "strong"), indices=torch.tensor([1, 2]), drop_last=True)},
         lr=0.1,
+        steps=9,
     )
     again = Phase.from_state(phase.state_dict())
     assert again.learners == ("a",)
+    assert again.steps == 9
     assert again.feeds["one"].views == ("weak", "strong")
     assert torch.equal(again.feeds["one"].indices, torch.tensor([1, 2]))
     assert (again.train, again.frozen, again.lr) == (phase.train, phase.frozen, phase.lr)

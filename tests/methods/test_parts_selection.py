@@ -9,8 +9,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial.distance import jensenshannon
-from sklearn.neighbors import NearestNeighbors
 
+from edgemask.methods.parts.neighbours import Neighbours
 from edgemask.methods.parts.pseudo_labels import (
     count_labels,
     flattened,
@@ -21,17 +21,12 @@ from edgemask.methods.parts.pseudo_labels import (
     top_classes,
 )
 from edgemask.methods.parts.selection import (
-    Neighbours,
+    balanced_indices,
     cleanness,
     keep_count,
-    nearest_neighbours,
     small_loss,
 )
 from sweeps import sweep
-
-
-def unit(*shape):
-    return torch.nn.functional.normalize(torch.randn(*shape), dim=1)
 
 
 @given(st.lists(st.floats(0, 10), min_size=1, max_size=30), st.floats(0, 1))
@@ -73,38 +68,18 @@ def test_a_sure_and_right_prediction_is_less_clean_than_a_uniform_one(
     assert float(cleanness(label, label)) == 1
 
 
-def test_nearest_as_scikit_learn_finds_them():
-    queries, keys = unit(6, 5), unit(40, 5)
-    distance, place = NearestNeighbors(n_neighbors=4, metric="cosine").fit(keys).kneighbors(queries)
-    found = nearest_neighbours(queries, keys, 4)
-    assert found.position.tolist() == place.tolist()
-    assert (1 - found.similarity).flatten().tolist() == pytest.approx(
-        distance.flatten().tolist(), abs=1e-5
-    )
-    assert found.found.all()
-
-
-def test_no_sample_is_its_own_neighbour():
-    keys = unit(10, 3)
-    samples = torch.arange(10)
-    found = nearest_neighbours(keys, keys, 3, index=samples, key_index=samples)
-    without = NearestNeighbors(n_neighbors=3, metric="cosine").fit(keys)
-    # Asked without queries, scikit-learn leaves each point out of its own neighbours.
-    assert found.position.tolist() == without.kneighbors()[1].tolist()
-
-
-def test_fewer_keys_than_neighbours_and_none_at_all():
-    queries = unit(2, 3)
-    found = nearest_neighbours(
-        queries, queries, 5, index=torch.arange(2), key_index=torch.arange(2)
-    )
-    assert found.position.shape == (2, 2)
-    assert found.found.tolist() == [[True, False], [True, False]]
-    empty = nearest_neighbours(queries, torch.empty(0, 3), 5)
-    assert empty.position.shape == (2, 0)
-    target, valid = neighbour_target(empty, torch.empty(0, 4))
-    assert target.shape == (2, 4)
-    assert not valid.any()
+@given(st.lists(st.integers(0, 4), max_size=40), st.integers(0, 5))
+def test_every_class_is_repeated_to_the_size_of_the_largest(labels, seed):
+    positions = torch.arange(len(labels)) + 100
+    generator = torch.Generator().manual_seed(seed)
+    drawn = balanced_indices(positions, torch.tensor(labels, dtype=torch.long), generator).tolist()
+    size = max((labels.count(label) for label in labels), default=0)
+    for label in set(labels):
+        members = [int(positions[i]) for i, given in enumerate(labels) if given == label]
+        counts = [drawn.count(member) for member in members]
+        assert sum(counts) == size
+        assert max(counts) - min(counts) <= 1
+    assert len(drawn) == size * len(set(labels))
 
 
 def test_neighbour_target_by_loops():

@@ -70,14 +70,17 @@ def test_labels_are_refined_as_far_as_they_are_doubted():
 
 def test_mixed_rows_stay_closer_to_themselves_and_carry_their_labels():
     x, t = torch.randn(12, 2, 3), torch.eye(12)
-    mixed, goal = mix_rows(x, t, alpha=0.75, generator=torch.Generator().manual_seed(3))
+    mixed, goal, share, pairs = mix_rows(
+        x, t, alpha=0.75, generator=torch.Generator().manual_seed(3)
+    )
     # Labels are one-hot by row, so the targets name share and partner.
-    share = goal.diagonal().min()
     assert 0.5 <= share < 1
+    assert share == pytest.approx(float(goal.diagonal().min()))
     for i in range(12):
         others = [j for j in range(12) if j != i and goal[i, j] > 0]
         partner = others[0] if others else i
         assert len(others) <= 1
+        assert pairs[i] == partner
         torch.testing.assert_close(mixed[i], share * x[i] + (1 - share) * x[partner])
     assert sorted(int(row.argmax()) for row in goal) == list(range(12))
 
@@ -102,7 +105,7 @@ def test_shares_follow_the_beta_distribution(alpha):
 
 def test_nothing_is_mixed_at_alpha_zero():
     x, t = torch.randn(5, 2), torch.randn(5, 3).softmax(1)
-    mixed, goal = mix_rows(x, t, alpha=0.0, generator=torch.Generator())
+    mixed, goal, *_ = mix_rows(x, t, alpha=0.0, generator=torch.Generator())
     assert torch.equal(mixed, x)
     assert torch.equal(goal, t)
 

@@ -205,3 +205,16 @@ def test_import_needs_torch_and_numpy_only() -> None:
         check=True,
     )
     assert done.stdout.strip() == "[]"
+
+
+def test_a_neck_stands_between_features_and_head() -> None:
+    torch.manual_seed(0)
+    plain = create("small-cnn", 10, input_shape=(1, 8, 8), hidden=16).eval()
+    torch.manual_seed(0)
+    model = create("small-cnn", 10, input_shape=(1, 8, 8), hidden=16, neck="linear").eval()
+    x = torch.randn(3, 1, 8, 8)
+    assert torch.equal(model.encode(x), plain.encode(x))
+    torch.testing.assert_close(model.embed(x), F.linear(plain.encode(x), *model.neck.parameters()))
+    assert (model.neck.in_features, model.neck.out_features) == (16, 16)
+    twice = create("cnn7-mlp", 10, width=0.25, neck="linear").eval()
+    assert twice(torch.randn(2, 3, 32, 32)).shape == (2, 10)

@@ -152,3 +152,20 @@ def test_missing_package(monkeypatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "timm", None)
     with pytest.raises(UserError, match=r"timm.*pip install \"edgemask\[timm\]\""):
         create("timm:resnet18", 7)
+
+
+def test_neck_of_jo_snc(tmp_path: Path) -> None:
+    model = create("timm:resnet18", 7, input_shape=(3, 64, 64), neck="mlp", head="sem")
+    assert [type(layer) for layer in model.neck] == [nn.Linear, nn.BatchNorm1d, nn.ReLU]
+    assert (model.encoder_features, model.num_features, model.head.in_features) == (512, 1024, 1024)
+    assert model(torch.randn(2, 3, 64, 64)).shape == (2, 7)
+    with pytest.raises(UserError, match="neck has no place"):
+        model.to_native()
+    plain = create("timm:resnet18", 7, input_shape=(3, 64, 64))
+    torch.save(plain.to_native(), tmp_path / "weights.pt")
+    start = create(
+        "timm:resnet18", 7, input_shape=(3, 64, 64), neck="mlp", pretrained=tmp_path / "weights.pt"
+    )
+    assert torch.equal(start.net.conv1.weight, plain.net.conv1.weight)
+    with pytest.raises(UserError, match="unknown neck 'wide'"):
+        create("timm:resnet18", 7, input_shape=(3, 64, 64), neck="wide")

@@ -40,10 +40,11 @@ class Loader:
 
     Under data-parallel training ``batch_size`` is that of one rank. The ranks share one order: a
     step takes the next ``batch_size * world_size`` samples of it, and each rank a contiguous part.
-    No sample is repeated, so metrics are not biased. When shuffling, all ranks have equally many
-    batches and the parts differ by at most one sample; a remainder of less than two samples per
-    rank joins the batch before it, since batch normalisation cannot work on one; fewer samples
-    than ranks make no batch at all. Without shuffling the last batch may be missing on some ranks.
+    No sample is repeated that ``indices`` does not repeat, so metrics are not biased. When
+    shuffling, all ranks have equally many batches and the parts differ by at most one sample; a
+    remainder of less than two samples per rank joins the batch before it, since batch normalisation
+    cannot work on one; fewer samples than ranks make no batch at all. Without shuffling the last
+    batch may be missing on some ranks.
     Views are drawn per rank.
 
     Args:
@@ -57,7 +58,7 @@ class Loader:
         seed: Names the random streams.
         drop_last: Leave out the last batch when it is smaller than the others and not the only one.
         indices: Positions to iterate over: an array, or a function of the epoch that returns one
-            (:class:`~edgemask.data.BalancedSubset`). All of them otherwise.
+            (:class:`~edgemask.data.BalancedSubset`). All of them otherwise. Positions may repeat.
         weights: One weight for each of ``indices``, to be had from :meth:`weight`.
         rank: Which of the parallel processes this is.
         world_size: How many there are.

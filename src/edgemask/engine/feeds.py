@@ -19,7 +19,9 @@ __all__ = ["Feeds", "split_batch"]
 
 
 class Feeds:
-    """The loaders of a phase. The first one sets its length; the others start again at their end.
+    """The loaders of a phase; those that run out start again.
+
+    The length is ``phase.steps`` or that of the first loader.
 
     Args:
         phase: The phase.
@@ -66,9 +68,11 @@ class Feeds:
             if len(loader) or not place:
                 self.loaders[name] = loader
         self.first = next(iter(self.loaders.values()))
+        self._steps = phase.steps
 
     def __len__(self) -> int:
-        return len(self.first)
+        length = len(self.first)
+        return length if self._steps is None or not length else self._steps
 
     def batches(self, start: int) -> Iterator[dict[str, Batch]]:
         """Yield one batch of each loader for every step from ``start`` on."""
@@ -76,7 +80,8 @@ class Feeds:
 
     def step_size(self, position: int) -> int:
         """Return how many samples of the first loader all processes see in a step."""
-        return self.first.step_size(position)
+        cycle, place = divmod(position, len(self.first))
+        return self.first.step_size(place, cycle=cycle)
 
     def _at(self, position: int) -> dict[str, Batch]:
         batch = {}

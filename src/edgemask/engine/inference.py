@@ -55,6 +55,7 @@ def over_samples(
     batch_size: int = 128,
     workers: int = 0,
     seed: int = 0,
+    epoch: int = 0,
 ) -> dict[str, Tensor]:
     """Call a function on every sample once, shared out over the processes.
 
@@ -70,6 +71,7 @@ def over_samples(
         batch_size: Samples per call.
         workers: Processes that read ahead.
         seed: Seed of random views.
+        epoch: Names their draws, too.
 
     Returns:
         Tensors on the CPU with one row per sample of the split, at its index, the same in all
@@ -88,6 +90,7 @@ def over_samples(
         world_size=processes.count,
         workers=workers,
     )
+    loader.set_epoch(epoch)
     rows: dict[str, list[Tensor]] = {}
     indices_seen: list[Tensor] = []
     with ExitStack() as stack:

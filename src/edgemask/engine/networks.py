@@ -56,6 +56,8 @@ def build_networks(
                 head = objects.head or config.head.name
                 options = _head_options(config, objects, number)
                 attach(net, head, at=config.head.at, **options)
+        # What a method adds starts from the same weights, whatever the head has drawn.
+        seed_everything(stream("added", config.train.seed, number))
         nets[name] = method.extend(name, net)
     for name, source in method.copies.items():
         nets[name] = copy.deepcopy(nets[source]).requires_grad_(requires_grad=False)
@@ -104,6 +106,7 @@ def _own_model(
         head=objects.head or config.head.name,
         head_options=_head_options(config, objects, number),
         projector=method.projector,
+        neck=options.pop("neck", method.neck),
         pretrained=config.model.pretrained if pretrained else False,
         **options,
     )

@@ -14,7 +14,7 @@ from edgemask.engine.config import Config, LossConfig, ModelConfig, Options, Sch
 from edgemask.engine.probes import check_record
 from edgemask.engine.schedules import SCHEDULES, build_schedule
 from edgemask.engine.selection import check_selection
-from edgemask.errors import UserError
+from edgemask.errors import UserError, unknown_name
 
 if TYPE_CHECKING:
     from edgemask.engine.run_data import Objects
@@ -164,6 +164,7 @@ def _named(registry: Mapping[str, Any], name: str, path: str) -> Any:
 
 def _model(config: Config) -> dict[str, Any]:
     from edgemask.models import ADAPTERS, MODELS
+    from edgemask.models.base import NECKS
 
     name = config.model.name
     if is_object(name):
@@ -192,11 +193,19 @@ def _model(config: Config) -> dict[str, Any]:
                 f"wrong config: model.pretrained: there are no published weights for {name!r}; "
                 "give a file of weights, or take a timm:NAME model"
             )
+    # Every model may have a neck; it is stored where it was given.
+    neck = {key: value for key, value in config.model.options.items() if key == "neck"}
+    for value in neck.values():
+        if value not in NECKS:
+            raise UserError(
+                f"wrong config: model.options.neck: {unknown_name('neck', value, NECKS)}"
+            )
     variadic = any(p.kind is p.VAR_KEYWORD for p in inspect.signature(factory).parameters.values())
     if variadic:  # another library checks its options
         return {"name": name}
-    options = check_options(factory, config.model.options, "model.options", provided=_OF_MODEL)
-    return {"name": name, "options": options}
+    own = {key: value for key, value in config.model.options.items() if key not in neck}
+    options = check_options(factory, own, "model.options", provided=_OF_MODEL)
+    return {"name": name, "options": {**options, **neck}}
 
 
 def _with_loss_of_method(config: Config, own: str | None) -> Config:

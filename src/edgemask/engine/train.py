@@ -207,7 +207,7 @@ def _set_up(config: Config, job: RunData, objects: Objects, processes: Processes
         for net in nets.values():
             net.compile(backend=config.train.compile)
 
-    def score(function: Any, *, views: Any = ("none",), indices: Any = None) -> Any:
+    def score(function: Any, *, views: Any = ("none",), indices: Any = None, epoch: int = 0) -> Any:
         rows = over_samples(
             function,
             job.train,
@@ -220,6 +220,7 @@ def _set_up(config: Config, job: RunData, objects: Objects, processes: Processes
             batch_size=config.eval.batch_size,
             workers=config.data.workers,
             seed=seed,
+            epoch=epoch,
         )
         return {name: values.to(processes.device) for name, values in rows.items()}
 

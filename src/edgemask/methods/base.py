@@ -39,6 +39,7 @@ from torch import Tensor, nn
 from edgemask.heads import predicting
 from edgemask.methods.parts.memory import Memory
 from edgemask.methods.phase import Clock, Feed, Phase, StepResult
+from edgemask.models.base import Neck
 
 if TYPE_CHECKING:
     from edgemask.data import Batch
@@ -59,6 +60,7 @@ class Scorer(Protocol):
         *,
         views: tuple[str, ...] = ("none",),
         indices: Tensor | None = None,
+        epoch: int = 0,
     ) -> dict[str, Tensor]:
         """Call ``function`` on every batch, without gradient and with all networks in ``eval()``.
 
@@ -66,6 +68,7 @@ class Scorer(Protocol):
             function: Takes a batch, returns tensors with one row per sample.
             views: The augmentations of the batch's views.
             indices: The samples to run over; None means all.
+            epoch: Names the draws of random views, so that each epoch has its own.
 
         Returns:
             Each tensor with one row per training sample, at its index, the same on all processes.
@@ -164,13 +167,17 @@ class Method:
     projector: Mapping[str, Any] | None = None
     """Options of a projector that each network gets beside its head (``net.project``), or None."""
 
+    neck: ClassVar[Neck] = "none"
+    """Layers that each network gets before its head, where ``model.options.neck`` names none."""
+
     task: Task
     nets: dict[str, nn.Module]
 
     def extend(self, name: str, net: nn.Module) -> nn.Module:
-        """Return the network with what the method adds to it, such as a projector.
+        """Return the network with what the method adds to it: a predictor, a second classifier.
 
-        Called once per network, before optimisers and copies are made.
+        Called once per network, before optimisers and copies are made and after the head was put
+        in place, which replaces nothing that is added here.
         """
         return net
 

@@ -22,8 +22,9 @@ from edgemask.methods.parts.losses import (
     symmetric_kl,
 )
 from edgemask.methods.parts.memory import ClassTable, RingQueue, SampleTable, class_means
+from edgemask.methods.parts.neighbours import Neighbours, nearest_neighbours
 from edgemask.methods.parts.pseudo_labels import least_likely, neighbour_target, partial_labels
-from edgemask.methods.parts.selection import Neighbours, cleanness, nearest_neighbours
+from edgemask.methods.parts.selection import cleanness
 from edgemask.models import Backbone
 
 if TYPE_CHECKING:

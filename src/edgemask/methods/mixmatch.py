@@ -185,7 +185,7 @@ class MixMatch(WarmupMethod):
             more = self._guessed(name, peer, unlabelled)
             inputs, targets = torch.cat([inputs, more[0]]), torch.cat([targets, more[1]])
             terms |= self.more_terms(name, unlabelled)
-        mixed, goal = mix_rows(
+        mixed, goal, *_ = mix_rows(
             inputs,
             targets,
             alpha=self.alpha,

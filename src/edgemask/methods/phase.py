@@ -24,7 +24,8 @@ class Feed:
     """The augmentation of each view: ``none``, ``weak`` or ``strong``."""
 
     indices: Tensor | None = None
-    """The training samples to draw from, as positions; None means all of them."""
+    """The training samples to draw from, as positions; None means all of them. A position that
+    comes several times is drawn as often in a pass, as in class-balanced oversampling."""
 
     batch_size: int | None = None
     """Samples of one step over all processes; None means ``train.batch_size``."""
@@ -65,6 +66,10 @@ class Phase:
     """Loaders by name. The first one sets the length of the phase; the others start again when
     they run out, and are missing from the batch where they have no sample at all."""
 
+    steps: int | None = None
+    """Steps of the phase; None means one pass over the first feed. With a number, the first feed
+    starts again when it runs out, like the others."""
+
     lr: float | None = None
     """A fixed learning rate for this phase instead of the schedule's."""
 
@@ -101,7 +106,7 @@ class Clock:
     """Epoch, from 0."""
 
     step: int
-    """StepResult of the phase, from 0."""
+    """Step of the phase, from 0."""
 
     steps: int
     """Steps of the phase."""

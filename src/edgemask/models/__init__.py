@@ -14,7 +14,7 @@ from torch import nn
 
 from edgemask._registry import Registry
 from edgemask.errors import UserError, unknown_name
-from edgemask.models.base import Backbone
+from edgemask.models.base import Backbone, Neck
 from edgemask.models.convnets import CNN7, CNN7MLP, CNN8, CNN8MNIST, CNN9, SmallCNN
 from edgemask.models.hf_model import HFModel
 from edgemask.models.mlp import MLP
@@ -59,6 +59,7 @@ def create(
     width: float = 1.0,
     head: str | Callable[..., nn.Module] = "linear",
     head_options: Mapping[str, Any] | None = None,
+    neck: Neck = "none",
     projector: Mapping[str, Any] | None = None,
     pretrained: bool | str | Path = False,
     **model_options: Any,
@@ -77,6 +78,8 @@ def create(
         head: The last layer: ``"linear"``, a name in ``edgemask.heads.HEADS``, or a class or
             function that is called like ``nn.Linear``.
         head_options: Options of that head, such as ``{"rho": 0.5}``.
+        neck: Layers between the features and the head: ``"none"``, ``"linear"`` or ``"mlp"``
+            (:meth:`Backbone.add_neck`).
         projector: Options of a :class:`Projector` on the encoder's features, or none.
         pretrained: For ``timm:`` and ``hf:``, whether to fetch published weights; for any model, a
             file of weights to start from (a head for other classes in it is ignored).
@@ -114,6 +117,7 @@ def create(
         model = MODELS[name](num_classes, input_shape=input_shape, width=width, **model_options)
     else:
         raise unknown_name("model", name, [*MODELS, *(f"{prefix}:NAME" for prefix in ADAPTERS)])
+    model.add_neck(neck)
     # What is drawn at random beyond the plain model comes last, so that under one seed a model
     # starts from the same weights whatever its head and projector are.
     if projector is not None:

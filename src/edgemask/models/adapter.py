@@ -89,6 +89,8 @@ class Adapter(Backbone):
 
     def to_native(self) -> dict[str, Tensor]:
         """Return the state dict in the library's own layout, without projector or head's scores."""
+        if not isinstance(self.neck, nn.Identity):
+            raise UserError("a model with a neck has no place in the library's own layout")
         if not isinstance(self.head, nn.Linear):
             raise UserError(
                 f"a {type(self.head).__name__} head has no place in the library's own layout"

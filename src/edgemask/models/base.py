@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from edgemask.errors import UserError
+from edgemask.errors import UserError, unknown_name
+from edgemask.models.init import he_normal
 
-__all__ = ["Backbone", "check_image_shape", "hidden_layer", "scaled"]
+__all__ = ["NECKS", "Backbone", "Neck", "check_image_shape", "hidden_layer", "scaled"]
+
+Neck = Literal["none", "linear", "mlp"]
+NECKS: tuple[Neck, ...] = get_args(Neck)
 
 
 class Backbone(nn.Module):
@@ -28,7 +32,7 @@ class Backbone(nn.Module):
 
     For most models ``neck`` is the identity and ``embed`` equals ``encode``. Where the classifier
     is an MLP, its hidden part is the neck and its last layer the head; the projector stands beside
-    the neck, on the features of the encoder.
+    the neck, on the features of the encoder. Any model can be given a neck (:meth:`add_neck`).
 
     Attributes:
         num_classes: Outputs of the head.
@@ -65,6 +69,28 @@ class Backbone(nn.Module):
         self.neck = nn.Identity() if neck is None else neck
         self.head = nn.Linear(self.num_features, self.num_classes)
         self.register_module("projector", None)
+
+    def add_neck(self, kind: Neck) -> None:
+        """Put layers between the features and a new linear head; ``"none"`` changes nothing.
+
+        Args:
+            kind: ``"linear"``: a linear layer as wide as the features, without an activation (the
+                networks of Neighborhood Collective Estimation); ``"mlp"``: linear, batch norm and
+                ReLU, twice as wide, Kaiming-normal with zero biases (those of Jo-SRC and Jo-SNC).
+        """
+        if kind not in NECKS:
+            raise unknown_name("neck", kind, NECKS)
+        if kind == "none":
+            return
+        width = self.num_features * (2 if kind == "mlp" else 1)
+        layers = hidden_layer if kind == "mlp" else nn.Linear
+        neck: nn.Module = layers(self.num_features, width)
+        self.head = nn.Linear(width, self.num_classes)
+        if kind == "mlp":
+            he_normal(neck)
+            he_normal(self.head)
+        self.neck = neck if isinstance(self.neck, nn.Identity) else nn.Sequential(self.neck, neck)
+        self.num_features = width
 
     def feature_maps(self, x: Any) -> Tensor:
         """Return the output of the last convolutional block, ``(B, channels, height, width)``."""

@@ -45,15 +45,15 @@ def _read_safetensors(path: Path) -> dict[str, Tensor]:
 
 
 def load_weights(model: Backbone, path: str | Path) -> None:
-    """Load a file into a model: everything but a head (or projector) that does not fit.
+    """Load a file into a model: everything but a head, neck or projector that does not fit.
 
     The head stays as it is where the file has none or one of another shape, so that a model for
-    other classes can be the start; so does the projector. All else has to match exactly.
+    other classes can be the start; so do neck and projector. All else has to match exactly.
     """
     path = Path(path)
     state = model.from_native(read_weights(path))
     own = model.state_dict()
-    for part in ("head.", "projector."):
+    for part in ("neck.", "head.", "projector."):
         wanted = {name: value for name, value in own.items() if name.startswith(part)}
         fits = all(name in state and state[name].shape == wanted[name].shape for name in wanted)
         # What does not fit is ignored as a whole; so is what is more than wanted (the scores of

@@ -2,6 +2,7 @@
 
 - :mod:`~edgemask.methods.parts.memory`: tables by sample and class, queues, momentum copies;
 - :mod:`~edgemask.methods.parts.selection`: which samples to learn from;
+- :mod:`~edgemask.methods.parts.neighbours`: the samples that are most alike;
 - :mod:`~edgemask.methods.parts.pseudo_labels`: targets in place of the given label;
 - :mod:`~edgemask.methods.parts.mixing`: mix-up;
 - :mod:`~edgemask.methods.parts.losses`: terms of losses;

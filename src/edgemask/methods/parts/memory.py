@@ -72,7 +72,10 @@ class SampleTable:
         return self.values[index.to(self.values.device)]
 
     def write(self, index: Tensor, rows: Tensor) -> None:
-        """Set the rows of these samples (no gradient is kept)."""
+        """Set the rows of these samples (no gradient is kept).
+
+        Of an index that comes several times, one of its rows is stored.
+        """
         index = index.to(self.values.device)
         self.values[index] = rows.detach().to(self.values)
         self._written[index] = True

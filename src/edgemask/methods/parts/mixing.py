@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Generator, Tensor
 
 from edgemask.errors import UserError
 
-__all__ = ["draw_pairs", "draw_share", "mix", "mix_rows"]
+__all__ = ["Mixed", "draw_pairs", "draw_share", "mix", "mix_rows"]
+
+
+class Mixed(NamedTuple):
+    """Rows mixed with rows of the same batch, and how."""
+
+    inputs: Tensor
+    """``(R, ...)``."""
+
+    targets: Tensor
+    """``(R, C)``."""
+
+    share: float
+    """The share of each row itself, at least 1/2."""
+
+    pairs: Tensor
+    """The partner of each row, ``(R,)``."""
 
 
 def draw_share(alpha: float, generator: Generator) -> float:
@@ -42,7 +60,7 @@ def mix_rows(
     alpha: float,
     generator: Generator,
     first: int | None = None,
-) -> tuple[Tensor, Tensor]:
+) -> Mixed:
     """Mix rows with rows of the same batch, each staying closer to itself than to its partner.
 
     One ``lam ~ Beta(alpha, alpha)`` per batch, ``lam' = max(lam, 1 - lam)``, one permutation:
@@ -61,4 +79,9 @@ def mix_rows(
     share = draw_share(alpha, generator)
     share = max(share, 1 - share)
     pairs = draw_pairs(len(inputs), generator, inputs.device)[:first]
-    return mix(inputs[:first], inputs[pairs], share), mix(targets[:first], targets[pairs], share)
+    return Mixed(
+        mix(inputs[:first], inputs[pairs], share),
+        mix(targets[:first], targets[pairs], share),
+        share,
+        pairs,
+    )

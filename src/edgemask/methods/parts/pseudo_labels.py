@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from edgemask.methods.parts.selection import Neighbours
+from edgemask.methods.parts.neighbours import Neighbours
 
 __all__ = [
     "co_guess",

@@ -1,24 +1,22 @@
-"""Which samples to learn from: small losses, mixtures, divergence from the label, neighbours."""
+"""Which samples to learn from: small losses, mixtures, divergence from the label, balance."""
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from edgemask.audit import fit_two_components, trust_from_losses
 from edgemask.methods.parts.losses import js_divergence
 
 __all__ = [
-    "Neighbours",
+    "balanced_indices",
     "cleanness",
     "divergence_cutoff",
     "keep_count",
     "low_loss_posterior",
     "min_max",
-    "nearest_neighbours",
     "small_loss",
     "trust_from_cleanness",
     "uniform_selection",
@@ -66,52 +64,6 @@ def cleanness(probabilities: Tensor, target: Tensor, *, base: float = 2.0) -> Te
         base: Base of the logarithm; 2 keeps the result within 0 and 1.
     """
     return 1.0 - js_divergence(probabilities.detach(), target, base=base)
-
-
-class Neighbours(NamedTuple):
-    """The nearest keys of each query."""
-
-    similarity: Tensor
-    """Cosine similarity, ``(B, k)``, largest first; minus infinity where there is no neighbour."""
-
-    position: Tensor
-    """Rows of the keys, ``(B, k)``."""
-
-    @property
-    def found(self) -> Tensor:
-        """Which of them exist, ``(B, k)``."""
-        return self.similarity > -torch.inf
-
-
-def nearest_neighbours(
-    queries: Tensor,
-    keys: Tensor,
-    count: int,
-    *,
-    index: Tensor | None = None,
-    key_index: Tensor | None = None,
-) -> Neighbours:
-    """Find the keys with the largest cosine similarity to each query.
-
-    Args:
-        queries: Unit vectors, ``(B, D)``.
-        keys: Unit vectors, ``(M, D)``; there may be none.
-        count: How many, at most; fewer keys give fewer columns.
-        index: The samples that the queries belong to, ``(B,)``.
-        key_index: The samples that the keys belong to, ``(M,)``. With both, no sample is its own
-            neighbour.
-
-    Example:
-        >>> keys = torch.eye(3)
-        >>> query, own = keys[:1], torch.tensor([0])
-        >>> nearest_neighbours(query, keys, 2, index=own, key_index=torch.arange(3)).position
-        tensor([[1, 2]])
-    """
-    similarity = queries.detach().float() @ keys.float().t()
-    if index is not None and key_index is not None:
-        own = index[:, None] == key_index[None, :]
-        similarity = similarity.masked_fill(own, -torch.inf)
-    return Neighbours(*similarity.topk(min(count, len(keys)), dim=1))
 
 
 def divergence_cutoff(divergence: Tensor, *, adjust_above: float | None, tau: float) -> float:
@@ -168,6 +120,35 @@ def uniform_selection(
     chosen = torch.zeros_like(labels, dtype=torch.bool)
     chosen[order[rank < quota]] = True
     return chosen
+
+
+def balanced_indices(positions: Tensor, labels: Tensor, generator: Generator) -> Tensor:
+    """Repeat samples until every class among them has as many entries as the largest one.
+
+    A class is repeated as a whole as often as it fits, and a random part of it once more.
+
+    Args:
+        positions: The samples, ``(n,)``.
+        labels: Their labels, ``(n,)``.
+        generator: Draws that part; the same in all processes.
+
+    Returns:
+        Positions with repeats, by class, on the CPU: the ``indices`` of a feed.
+
+    Example:
+        >>> labels = torch.tensor([0, 0, 0, 0, 1, 1])
+        >>> balanced_indices(torch.arange(6), labels, torch.Generator()).tolist()
+        [0, 1, 2, 3, 4, 5, 4, 5]
+    """
+    positions, labels = positions.cpu(), labels.cpu()
+    groups = [positions[labels == label] for label in labels.unique()]
+    size = max(map(len, groups), default=0)
+    balanced = [positions[:0]]
+    for group in groups:
+        whole, rest = divmod(size, len(group))
+        part = torch.randperm(len(group), generator=generator)[:rest]
+        balanced += [group.repeat(whole), group[part]]
+    return torch.cat(balanced)
 
 
 def min_max(values: Tensor) -> Tensor:

@@ -11,15 +11,25 @@ mixture fit that all of the package uses is here, too.
 from __future__ import annotations
 
 from edgemask.audit.confident_learning import confident_joint, confident_rate, estimate_transition
+from edgemask.audit.corrections import (
+    CorrectedLabels,
+    Correction,
+    Corrections,
+    read_corrections,
+)
 from edgemask.audit.mixture import Mixture, fit_two_components
 from edgemask.audit.trust import estimate_rate, trust_from_losses
 
 __all__ = [
+    "CorrectedLabels",
+    "Correction",
+    "Corrections",
     "Mixture",
     "confident_joint",
     "confident_rate",
     "estimate_rate",
     "estimate_transition",
     "fit_two_components",
+    "read_corrections",
     "trust_from_losses",
 ]

@@ -70,6 +70,14 @@ def train(
             "validation (of --validation) or clean_validation (of the dataset). (default: last)",
         ),
     ] = None,
+    corrections: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            rich_help_panel=_WHAT,
+            help="Corrected labels: the CSV file that the review page saves.",
+        ),
+    ] = None,
     recipe: Annotated[
         str | None,
         typer.Option(
@@ -261,6 +269,7 @@ def train(
             seed=seed,
             validation=validation,
             select=select,
+            corrections=corrections,
             recipe=recipe,
             config=config,
             settings=settings_of({key: v for key, v in settings.items() if v is not None}),

@@ -24,6 +24,7 @@ _KEYS = {
     "data": "data.spec",
     "noise": "noise.spec",
     "validation": "data.validation",
+    "corrections": "data.corrections",
     "epochs": "train.epochs",
     "batch_size": "train.batch_size",
     "seed": "train.seed",
@@ -79,6 +80,7 @@ def _used(objects: Objects, config: Config) -> Objects:
     names = {
         "bundle": config.data.spec,
         "labels": config.noise.spec,
+        "corrections": config.data.corrections,
         "model": config.model.name,
         "head": config.head.name,
         "criterion": config.loss.name,

@@ -67,6 +67,9 @@ class DataConfig(_Section):
     root: str | None = None
     """Folder of the datasets; None means the ``EDGEMASK_DATA`` variable or the usual cache."""
 
+    corrections: str | None = None
+    """A CSV file of corrected labels, as the review page saves it; None means none."""
+
     limit: Count | None = None
     """Train on this many samples only, drawn evenly over the classes; None means all."""
 

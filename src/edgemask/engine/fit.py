@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor, nn
 
+from edgemask.audit import read_corrections
 from edgemask.data import DataBundle, from_arrays, from_dataset
 from edgemask.engine.compose import compose
 from edgemask.engine.observer import Observer
@@ -40,6 +41,7 @@ def fit(
     seed: int | None = None,
     validation: float | None = None,
     select: str | None = None,
+    corrections: Any = None,
     class_names: Sequence[str] | None = None,
     recipe: str | None = None,
     config: str | Path | None = None,
@@ -82,6 +84,8 @@ def fit(
         select: Whose weights to keep: those of the ``last`` epoch, or of the best one on those
             samples (``validation``) or on the dataset's clean ones (``clean_validation``).
             Default: ``"last"``.
+        corrections: What a person decided about labels (``keep``, ``relabel``, ``drop``): a CSV
+            file, a frame, a list of mappings or :class:`~edgemask.audit.Corrections`.
         class_names: Names of the classes, where ``data`` has none.
         recipe: Published settings to start from, by name (``"cifar10/jal-sem"``).
         config: A YAML file of settings.
@@ -112,9 +116,15 @@ def fit(
                 raise UserError(f"{name}: the dataset {data!r} has its own {name}")
     else:
         bundle = _bundle(data, labels, test, class_names)
+    decisions = None
+    if isinstance(corrections, Path):
+        corrections = str(corrections)
+    elif corrections is not None and not isinstance(corrections, str):
+        decisions = read_corrections(corrections)
     objects = Objects(
         bundle=bundle,
         labels=noise if isinstance(noise, NoisyLabels) else None,
+        corrections=decisions,
         model=_given(model),
         head=_given(head),
         criterion=_given(loss),
@@ -132,6 +142,7 @@ def fit(
         "lr": lr,
         "seed": seed,
         "validation": validation,
+        "corrections": corrections if decisions is None else object_name(decisions),
         "select": select,
     }
     resolved, objects = compose(recipe, config, keywords, set, settings=settings, objects=objects)

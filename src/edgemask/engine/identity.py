@@ -19,7 +19,7 @@ from edgemask.engine.fingerprint import (
     folder_fingerprint,
 )
 from edgemask.engine.resolve import is_object
-from edgemask.engine.run_data import Objects, load_data
+from edgemask.engine.run_data import Objects, given_corrections, load_data
 from edgemask.errors import EdgeMaskWarning
 
 __all__ = ["UNKNOWN", "config_hash", "identity", "with_contents"]
@@ -33,6 +33,7 @@ _NOT_IDENTITY = (
     ("eval",),
     ("log",),
     ("data", "root"),
+    ("data", "corrections"),  # by its decisions, in the contents
     ("data", "workers"),
     ("data", "test_limit"),
     ("head", "options", "inference"),
@@ -117,6 +118,8 @@ def _sources(config: Config, objects: Objects) -> dict[str, Callable[[], str]]:
         found["data"] = lambda: _path_fingerprint(Path(path).expanduser())
         if kind == "csv":  # the file only lists the images
             found["images"] = lambda: fingerprint(objects.bundle or load_data(config.data))
+    if config.data.corrections is not None:
+        found["corrections"] = lambda: given_corrections(config, objects).fingerprint
     labels = objects.labels
     if labels is not None:
         found["labels"] = lambda: labels.fingerprint

@@ -88,6 +88,8 @@ def build_summary(config: Config, data: RunData, result: TrainingResult) -> dict
         "seed": config.train.seed,
         "command": shlex.join(sys.argv),
     }
+    if data.corrections is not None:
+        summary["corrections"] = data.corrections.summary(data.bundle.class_names)
     if result.selected is not None:
         summary["selected"] = result.selected
     return summary
@@ -122,6 +124,8 @@ def _samples(data: RunData, result: TrainingResult) -> dict[str, NDArray[Any]]:
     }
     if data.train.names is not None:
         samples["name"] = np.array(data.train.names, dtype=np.str_)
+    if data.corrections is not None:
+        samples["reviewed"] = data.corrections.reviewed[data.positions]
     if data.noise.clean is not None:
         samples["clean"] = data.noise.clean
     return samples

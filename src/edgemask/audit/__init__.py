@@ -1,4 +1,4 @@
-"""Which labels are wrong? Estimates from losses and from out-of-sample probabilities.
+"""Which labels are wrong? From probabilities, features, training dynamics or losses.
 
 Trust is a score in [0, 1] per sample, higher where the given label is more likely right. The one
 mixture fit that all of the package uses is here, too.
@@ -17,19 +17,28 @@ from edgemask.audit.corrections import (
     Corrections,
     read_corrections,
 )
+from edgemask.audit.label_audit import LabelAudit
 from edgemask.audit.mixture import Mixture, fit_two_components
+from edgemask.audit.probabilities import from_probabilities
 from edgemask.audit.trust import estimate_rate, trust_from_losses
+from edgemask.audit.verdict import ModelEvidence, Verdict, clopper_pearson, judge_share
 
 __all__ = [
     "CorrectedLabels",
     "Correction",
     "Corrections",
+    "LabelAudit",
     "Mixture",
+    "ModelEvidence",
+    "Verdict",
+    "clopper_pearson",
     "confident_joint",
     "confident_rate",
     "estimate_rate",
     "estimate_transition",
     "fit_two_components",
+    "from_probabilities",
+    "judge_share",
     "read_corrections",
     "trust_from_losses",
 ]

@@ -25,9 +25,20 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar
 
-from edgemask.errors import UserError, unknown_key
+import numpy.typing as npt
 
-__all__ = ["Check", "Range", "check_options", "check_value", "checked", "option_defaults"]
+from edgemask.errors import UserError, nearest, unknown_key
+
+__all__ = [
+    "Check",
+    "Range",
+    "annotated_parameters",
+    "check_argument",
+    "check_options",
+    "check_value",
+    "checked",
+    "option_defaults",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -64,10 +75,10 @@ class Range:
         if low == -math.inf and high == math.inf:
             return "a finite number"
         if high == math.inf:
-            return f"a number {'above' if left == '(' else 'of at least'} {low:g}"
+            return f"a number {'above' if left == '(' else 'of at least'} {low:.10g}"
         if low == -math.inf:
-            return f"a number {'below' if right == ')' else 'of at most'} {high:g}"
-        return f"a number in {left}{low:g}, {high:g}{right}"
+            return f"a number {'below' if right == ')' else 'of at most'} {high:.10g}"
+        return f"a number in {left}{low:.10g}, {high:.10g}{right}"
 
 
 @dataclass(frozen=True)
@@ -105,7 +116,7 @@ def check_value(value: Any, annotation: Any) -> Any:
         >>> check_value(1, float), check_value([1, 2], tuple[int, int])
         (1.0, (1, 2))
     """
-    if annotation in (Any, inspect.Parameter.empty):
+    if annotation in (Any, inspect.Parameter.empty, npt.ArrayLike):
         return value
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is Annotated:
@@ -119,7 +130,8 @@ def check_value(value: Any, annotation: Any) -> Any:
     if origin is Literal:
         if any(value == word and type(value) is type(word) for word in arguments):
             return value
-        raise ValueError(" or ".join(map(repr, arguments)))
+        words = [word for word in arguments if isinstance(word, str)]
+        raise ValueError(" or ".join(map(repr, arguments)) + nearest(value, words))
     if annotation is None or annotation is types.NoneType:
         if value is not None:
             raise ValueError("nothing (null)")
@@ -127,6 +139,20 @@ def check_value(value: Any, annotation: Any) -> Any:
     if origin is not None and isinstance(origin, type):
         return _check_container(value, origin, arguments)
     return _check_class(value, annotation)
+
+
+def check_argument(value: Any, annotation: Any, name: str) -> Any:
+    """Check one value like :func:`check_value`; the error names it.
+
+    Raises:
+        UserError: ``<name>=<value>: expected <what>``.
+    """
+    try:
+        return check_value(value, annotation)
+    except UserError as error:  # a Check has its own message
+        raise UserError(f"{name}={value!r}: {error}") from None
+    except ValueError as error:
+        raise UserError(f"{name}={value!r}: expected {error}") from None
 
 
 def _check_union(value: Any, members: Sequence[Any]) -> Any:
@@ -182,7 +208,7 @@ def _check_class(value: Any, kind: Any) -> Any:
 
 
 @functools.cache
-def _annotated_parameters(function: Callable[..., Any]) -> dict[str, tuple[inspect.Parameter, Any]]:
+def annotated_parameters(function: Callable[..., Any]) -> dict[str, tuple[inspect.Parameter, Any]]:
     """Return the parameters of a function (without ``self``) with their evaluated annotations."""
     target: Any = function.__init__ if inspect.isclass(function) else function
     target = inspect.unwrap(target)
@@ -212,23 +238,14 @@ def checked(function: F) -> F:
     @functools.wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         bound = signature.bind(*args, **kwargs)
-        for name, (parameter, annotation) in _annotated_parameters(function).items():
+        for name, (parameter, annotation) in annotated_parameters(function).items():
             if name not in bound.arguments or parameter.kind is parameter.VAR_KEYWORD:
                 continue
             value = bound.arguments[name]
-            try:
-                bound.arguments[name] = check_value(value, annotation)
-            except ValueError as error:
-                raise _refused(f"{owner}: {name}={value!r}", error) from None
+            bound.arguments[name] = check_argument(value, annotation, f"{owner}: {name}")
         return function(*bound.args, **bound.kwargs)
 
     return typing.cast("F", wrapper)
-
-
-def _refused(what: str, error: ValueError) -> UserError:
-    if isinstance(error, UserError):  # a Check has its own message
-        return UserError(f"{what}: {error}")
-    return UserError(f"{what}: expected {error}")
 
 
 def check_options(
@@ -261,7 +278,7 @@ def check_options(
     variadic = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
     known = {
         name: (parameter, annotation)
-        for name, (parameter, annotation) in _annotated_parameters(factory).items()
+        for name, (parameter, annotation) in annotated_parameters(factory).items()
         if name not in provided and parameter.kind not in variadic
     }
     for key in options:
@@ -270,10 +287,8 @@ def check_options(
     values: dict[str, Any] = {}
     for name, (parameter, annotation) in known.items():
         if name in options:
-            try:
-                values[name] = check_value(options[name], annotation)
-            except ValueError as error:
-                raise _refused(f"wrong config: {path}.{name}={options[name]!r}", error) from None
+            where = f"wrong config: {path}.{name}"
+            values[name] = check_argument(options[name], annotation, where)
         elif parameter.default is parameter.empty:
             raise UserError(f"wrong config: {path}.{name}: needed and not given")
         else:
@@ -291,6 +306,6 @@ def option_defaults(factory: Callable[..., Any]) -> dict[str, Any]:
     """
     return {
         name: parameter.default
-        for name, (parameter, _) in _annotated_parameters(factory).items()
+        for name, (parameter, _) in annotated_parameters(factory).items()
         if parameter.default is not parameter.empty
     }

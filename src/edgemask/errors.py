@@ -69,4 +69,4 @@ def unknown_name(
     """Build the error for a name that does not exist, with the nearest ones that do."""
     names = sorted(known)
     hint = nearest(name, [*names, *aliases])
-    return UserError(f"unknown {kind} {name!r}{hint} Known: {', '.join(names)}")
+    return UserError(f"unknown {kind} {name!r}{hint or '.'} Known: {', '.join(names)}")

@@ -15,7 +15,7 @@ LABELS = np.arange(20) % 4
 @sweep("rate", [-0.1, 1.01, 40, float("nan"), float("inf"), "much", None])
 @sweep("function", [noise.symmetric, noise.pair_flip, noise.open_set])
 def test_rates(function, rate):
-    with pytest.raises(UserError, match="rate must be"):
+    with pytest.raises(UserError, match=r"rate=.*: expected a number"):
         function(LABELS, rate, 4)
 
 
@@ -55,13 +55,13 @@ def test_whole_floats_and_tensors_are_labels():
 
 @sweep("classes", [1, 0, -3, 2.5, "ten", True, None])
 def test_class_counts(classes):
-    with pytest.raises(UserError, match="num_classes must be"):
+    with pytest.raises(UserError, match=r"num_classes=.*: expected a (whole )?number"):
         noise.symmetric([0, 0], 0.4, classes)
 
 
 @sweep("seed", [-1, 2**32, 1.5, None, True])
 def test_seeds(seed):
-    with pytest.raises(UserError, match="seed must be"):
+    with pytest.raises(UserError, match=r"seed=.*: expected a (whole )?number"):
         noise.symmetric(LABELS, 0.4, 4, seed=seed)
 
 
@@ -80,9 +80,9 @@ def test_unknown_protocol():
 )
 def test_protocols_that_do_not_define_a_kind(function, undefined):
     for protocol in undefined:
-        with pytest.raises(UserError, match=f"'{protocol}' does not define .* noise; use protocol"):
+        with pytest.raises(UserError, match=f"protocol='{protocol}': expected 'paper' or"):
             function(LABELS, 0.4, 4, protocol=protocol)
-    with pytest.raises(UserError, match="does not define matrix noise"):
+    with pytest.raises(UserError, match="expected 'paper' or 'jal' or 'apl' or 'nust'"):
         noise.from_matrix(LABELS, np.eye(4), protocol="dividemix")
 
 
@@ -154,7 +154,7 @@ def test_rounded_matrices_are_taken():
 def test_features(features, message):
     with pytest.raises(UserError, match=message):
         noise.instance_dependent(LABELS, 0.4, 4, features=features)
-    with pytest.raises(UserError, match="std must be above 0"):
+    with pytest.raises(UserError, match="std=0: expected a number above 0"):
         noise.instance_dependent(LABELS, 0.4, 4, features=np.zeros((20, 2)), std=0)
 
 

@@ -174,7 +174,7 @@ def test_open_set_takes_minus_one_for_any_foreign_class():
         noise.open_set(labels, 0.3, 10, open_ratio=0.9)
     with pytest.raises(UserError, match="open_ratio is 0"):
         noise.open_set(hidden, 0.3, 10, open_ratio=0.0)
-    with pytest.raises(UserError, match="closed must be"):
+    with pytest.raises(UserError, match="closed='pair': expected 'symmetric' or 'asymmetric'"):
         noise.open_set(labels, 0.3, 10, closed="pair")
 
 

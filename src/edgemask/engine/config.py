@@ -41,6 +41,7 @@ Count = Annotated[int, AfterValidator(Range(1))]
 CountOrZero = Annotated[int, AfterValidator(Range(0))]
 NonNegative = Annotated[float, AfterValidator(Range(0))]
 Positive = Annotated[float, AfterValidator(Range(above=0))]
+Seed = Annotated[int, AfterValidator(Range(0, 2**32 - 1))]
 BelowOne = Annotated[float, AfterValidator(Range(0, below=1))]
 
 
@@ -90,11 +91,10 @@ class NoiseConfig(_Section):
     """``none`` (labels as they come), ``kind:rate`` (``sym:0.6``, ``asym:0.4``), ``human:worst``
     or ``file:labels.csv``."""
 
-    protocol: str = "paper"
-    """The code base whose generator is meant: ``paper``, ``jal``, ``apl``, ``dividemix`` or
-    ``nust``."""
+    protocol: Literal["paper", "jal", "apl", "dividemix", "nust"] = "paper"
+    """The code base whose generator is meant; ignored where no generator makes the labels."""
 
-    seed: int = 0
+    seed: Seed = 0
     """Seed of the label noise, separate from the run's."""
 
 

@@ -10,7 +10,15 @@ import torch
 
 from edgemask._options import check_options
 from edgemask._registry import Registry
-from edgemask.engine.config import Config, LossConfig, ModelConfig, Options, ScheduleConfig, build
+from edgemask.engine.config import (
+    Config,
+    DataConfig,
+    LossConfig,
+    ModelConfig,
+    Options,
+    ScheduleConfig,
+    build,
+)
 from edgemask.engine.probes import check_record
 from edgemask.engine.schedules import SCHEDULES, build_schedule
 from edgemask.engine.selection import check_selection
@@ -42,7 +50,6 @@ def resolve(*layers: Mapping[str, Any], objects: Objects | None = None) -> Confi
         >>> resolve({"head": {"name": "sem"}}).head.options["rho"]
         0.5
     """
-    from edgemask.data import DATASETS
     from edgemask.heads import HEADS
     from edgemask.losses import LOSSES
     from edgemask.methods import METHODS
@@ -50,6 +57,7 @@ def resolve(*layers: Mapping[str, Any], objects: Objects | None = None) -> Confi
     config = build(*layers)
     check_record(config.log)
     check_selection(config)
+    _check_noise(config)
     method, new_method = _part(
         METHODS, config.method.name, config.method.options, "method", objects and objects.method
     )
@@ -62,17 +70,10 @@ def resolve(*layers: Mapping[str, Any], objects: Objects | None = None) -> Confi
     _, loss = _part(
         LOSSES, config.loss.name, loss_options, "loss", objects and objects.criterion, _OF_LOSS
     )
-    data: dict[str, Any] = {}
-    if not is_object(config.data.spec):
-        kind = config.data.spec.partition(":")[0]
-        reader = _named(DATASETS, kind, "data.spec")
-        data = {
-            "options": check_options(reader, config.data.options, "data.options", provided=_OF_DATA)
-        }
     optim = {"schedule": _schedule(config.optim.schedule, config.train.epochs)}
     return config.model_copy(
         update={
-            "data": config.data.model_copy(update=data),
+            "data": config.data.model_copy(update=_data(config.data)),
             "model": config.model.model_copy(update=_model(config)),
             "head": config.head.model_copy(update=head),
             "loss": config.loss.model_copy(update={"preset": None, **loss}),
@@ -160,6 +161,34 @@ def _named(registry: Mapping[str, Any], name: str, path: str) -> Any:
         return registry[name]
     except UserError as error:
         raise UserError(f"wrong config: {path}: {error}") from None
+
+
+def _data(data: DataConfig) -> dict[str, Any]:
+    from edgemask.data import DATASETS, views
+
+    new: dict[str, Any] = {}
+    if data.views is not None:
+        _named(views.RECIPES, data.views, "data.views")
+        new["views"] = views.RECIPES.name_of(data.views)
+    if not is_object(data.spec):
+        reader = _named(DATASETS, data.spec.partition(":")[0], "data.spec")
+        new["options"] = check_options(reader, data.options, "data.options", provided=_OF_DATA)
+    return new
+
+
+def _check_noise(config: Config) -> None:
+    from edgemask.noise.build import parse
+
+    noise = config.noise
+    if is_object(noise.spec):
+        return
+    try:
+        function, _ = parse(noise.spec, config.data.spec)
+    except UserError as error:
+        raise UserError(f"wrong config: noise.spec: {error}") from None
+    takes = inspect.signature(function).parameters.keys()
+    given = {key: value for key, value in noise if key in takes}
+    check_options(function, given, "noise", provided=takes - given.keys())
 
 
 def _model(config: Config) -> dict[str, Any]:

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from edgemask._options import Range, checked
 from edgemask.errors import UserError, unknown_name
 from edgemask.models.init import he_normal
 
-__all__ = ["NECKS", "Backbone", "Neck", "check_image_shape", "hidden_layer", "scaled"]
+__all__ = [
+    "NECKS",
+    "Backbone",
+    "Count",
+    "Neck",
+    "Width",
+    "check_image_shape",
+    "hidden_layer",
+    "scaled",
+]
 
+Count = Annotated[int, Range(1)]
 Neck = Literal["none", "linear", "mlp"]
 NECKS: tuple[Neck, ...] = get_args(Neck)
+Width = Annotated[float, Range(above=0)]
+"""Factor on the number of channels."""
 
 
 class Backbone(nn.Module):
@@ -53,10 +65,9 @@ class Backbone(nn.Module):
     head: nn.Module
     projector: nn.Module | None
 
-    def __init__(self, num_classes: int, *, input_shape: Sequence[int]):
+    @checked
+    def __init__(self, num_classes: Count, *, input_shape: Sequence[int]):
         super().__init__()
-        if num_classes < 1:
-            raise UserError(f"num_classes must be at least 1, got {num_classes}")
         self.num_classes = num_classes
         self.input_shape = tuple(input_shape)
 
@@ -149,8 +160,6 @@ def scaled(channels: int, width: float) -> int:
         >>> scaled(64, 0.25), scaled(196, 0.5), scaled(16, 0.25)
         (16, 98, 8)
     """
-    if not 0 < width < math.inf:
-        raise UserError(f"width must be a positive factor, got {width!r}")
     return max(min(channels, 8), int(channels * width + 0.5))
 
 

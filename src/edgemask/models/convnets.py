@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from edgemask._options import Range, checked
 from edgemask.errors import UserError
-from edgemask.models.base import Backbone, check_image_shape, hidden_layer, scaled
+from edgemask.models.base import Backbone, Width, check_image_shape, hidden_layer, scaled
 from edgemask.models.init import he_normal, kaiming_and_xavier
 
 __all__ = ["CNN7", "CNN7MLP", "CNN8", "CNN8MNIST", "CNN9", "SmallCNN"]
+
+Hidden = Annotated[int, Range(0)]
+"""Features of the hidden layer; 0 for none."""
 
 
 def conv_block(
@@ -43,17 +47,16 @@ class ConvNet(Backbone):
     pooling = "flatten"
     channels: ClassVar[Sequence[Sequence[int]]]  # of each block's convolutions, at width 1
 
+    @checked
     def __init__(
         self,
         num_classes: int,
         *,
         input_shape: Sequence[int],
-        width: float,
-        hidden: int = 0,
+        width: Width,
+        hidden: Hidden = 0,
     ):
         super().__init__(num_classes, input_shape=input_shape)
-        if hidden < 0:
-            raise UserError(f"hidden must be a number of features, or 0 for none; got {hidden}")
         shrink = 2 ** len(self.channels)
         before = check_image_shape(type(self).__name__, input_shape, minimum=shrink)
         self._blocks = [f"block{i}" for i in range(1, len(self.channels) + 1)]
@@ -108,13 +111,14 @@ class CNN8(ConvNet):
 
     channels: ClassVar[Sequence[Sequence[int]]] = ((64, 64), (128, 128), (196, 196))
 
+    @checked
     def __init__(
         self,
         num_classes: int,
         *,
         input_shape: Sequence[int] = (3, 32, 32),
-        width: float = 1.0,
-        hidden: int = 256,
+        width: Width = 1.0,
+        hidden: Hidden = 256,
     ):
         super().__init__(num_classes, input_shape=input_shape, width=width, hidden=hidden)
         kaiming_and_xavier(self)
@@ -134,13 +138,14 @@ class CNN8MNIST(CNN8):
 
     channels = ((32,), (64,))
 
+    @checked
     def __init__(
         self,
         num_classes: int,
         *,
         input_shape: Sequence[int] = (1, 28, 28),
-        width: float = 1.0,
-        hidden: int = 128,
+        width: Width = 1.0,
+        hidden: Hidden = 128,
     ):
         super().__init__(num_classes, input_shape=input_shape, width=width, hidden=hidden)
 
@@ -160,13 +165,14 @@ class SmallCNN(CNN8):
 
     channels = ((16, 16), (32, 32))
 
+    @checked
     def __init__(
         self,
         num_classes: int,
         *,
         input_shape: Sequence[int] = (1, 8, 8),
-        width: float = 1.0,
-        hidden: int = 256,
+        width: Width = 1.0,
+        hidden: Hidden = 256,
     ):
         super().__init__(num_classes, input_shape=input_shape, width=width, hidden=hidden)
 
@@ -191,8 +197,9 @@ class CNN7(ConvNet):
 
     channels = ((64, 64), (128, 128), (196, 16))
 
+    @checked
     def __init__(
-        self, num_classes: int, *, input_shape: Sequence[int] = (3, 32, 32), width: float = 1.0
+        self, num_classes: int, *, input_shape: Sequence[int] = (3, 32, 32), width: Width = 1.0
     ):
         super().__init__(num_classes, input_shape=input_shape, width=width)
 
@@ -241,8 +248,9 @@ class CNN9(Backbone):
     pooling = "average"
     last_block = "block3"
 
+    @checked
     def __init__(
-        self, num_classes: int, *, input_shape: Sequence[int] = (3, 32, 32), width: float = 1.0
+        self, num_classes: int, *, input_shape: Sequence[int] = (3, 32, 32), width: Width = 1.0
     ):
         super().__init__(num_classes, input_shape=input_shape)
         # Three unpadded convolutions take six pixels off a quarter of the image.

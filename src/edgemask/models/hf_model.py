@@ -8,6 +8,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from edgemask._options import checked
 from edgemask.errors import MissingExtraError, UserError
 from edgemask.models.adapter import Adapter
 from edgemask.models.base import check_image_shape
@@ -40,6 +41,7 @@ class HFModel(Adapter):
         T. Wolf et al., "Transformers: State-of-the-Art Natural Language Processing", EMNLP 2020.
     """
 
+    @checked
     def __init__(
         self,
         num_classes: int,

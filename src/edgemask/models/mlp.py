@@ -8,8 +8,9 @@ from itertools import pairwise
 
 from torch import Tensor, nn
 
+from edgemask._options import checked
 from edgemask.errors import UserError
-from edgemask.models.base import Backbone, hidden_layer, scaled
+from edgemask.models.base import Backbone, Count, Width, hidden_layer, scaled
 from edgemask.models.init import kaiming_and_xavier
 
 __all__ = ["MLP"]
@@ -27,19 +28,18 @@ class MLP(Backbone):
         hidden: Widths of the hidden layers; the last one is read by the head.
     """
 
+    @checked
     def __init__(
         self,
         num_classes: int,
         *,
-        input_shape: Sequence[int] = (64,),
-        width: float = 1.0,
-        hidden: Sequence[int] = (256, 256),
+        input_shape: Sequence[Count] = (64,),
+        width: Width = 1.0,
+        hidden: Sequence[Count] = (256, 256),
     ):
         super().__init__(num_classes, input_shape=input_shape)
-        if not input_shape or min(input_shape) < 1:
-            raise UserError(f"input_shape must be the shape of one sample, got {self.input_shape}")
-        if not hidden or min(hidden) < 1:
-            raise UserError(f"hidden must name at least one positive width, got {hidden!r}")
+        if not input_shape or not hidden:
+            raise UserError(f"input_shape={input_shape}, hidden={hidden}: neither may be empty")
         sizes = [math.prod(input_shape), *(scaled(size, width) for size in hidden)]
         self.layers = nn.Sequential(*(hidden_layer(a, b) for a, b in pairwise(sizes)))
         self._finish(sizes[-1])

@@ -7,7 +7,9 @@ from typing import Literal
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from edgemask._options import checked
 from edgemask.errors import UserError
+from edgemask.models.base import Count
 from edgemask.models.init import he_normal
 
 __all__ = ["Projector"]
@@ -35,13 +37,14 @@ class Projector(nn.Module):
         torch.Size([4, 128])
     """
 
+    @checked
     def __init__(
         self,
         in_features: int,
         *,
         kind: Literal["mlp", "linear-bn"] = "mlp",
-        hidden: int | None = None,
-        out: int | None = None,
+        hidden: Count | None = None,
+        out: Count | None = None,
         normalise: bool = True,
         bias: bool = True,
     ):
@@ -57,7 +60,7 @@ class Projector(nn.Module):
                 nn.Linear(hidden, self.out_features),
             )
             he_normal(self.layers)
-        elif kind == "linear-bn":
+        else:
             if hidden is not None:
                 raise UserError("a projector of kind 'linear-bn' has no hidden layer: drop hidden")
             self.out_features = 128 if out is None else out
@@ -65,8 +68,6 @@ class Projector(nn.Module):
                 nn.Linear(in_features, self.out_features, bias=bias),
                 nn.BatchNorm1d(self.out_features),
             )
-        else:
-            raise UserError(f"projector kind must be 'mlp' or 'linear-bn', got {kind!r}")
 
     def forward(self, features: Tensor) -> Tensor:
         """Return projections, ``(B, out)``."""

@@ -8,7 +8,8 @@ from typing import ClassVar
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from edgemask.models.base import Backbone, check_image_shape, scaled
+from edgemask._options import checked
+from edgemask.models.base import Backbone, Width, check_image_shape, scaled
 from edgemask.models.init import kaiming_and_xavier
 
 __all__ = ["PreActResNet18", "ResNet18", "ResNet34", "ResNet50"]
@@ -106,8 +107,9 @@ class _ResNet(Backbone):
     depths: ClassVar[tuple[int, int, int, int]]
     default_init: ClassVar[bool] = False  # torch's, or else that of the robust-loss papers
 
+    @checked
     def __init__(
-        self, num_classes: int, *, input_shape: Sequence[int] = (3, 32, 32), width: float = 1.0
+        self, num_classes: int, *, input_shape: Sequence[int] = (3, 32, 32), width: Width = 1.0
     ):
         super().__init__(num_classes, input_shape=input_shape)
         in_channels = check_image_shape(type(self).__name__, input_shape)

@@ -3,30 +3,44 @@
 from __future__ import annotations
 
 import csv
-import math
+import typing
 import zipfile
 import zlib
-from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from edgemask.errors import UserError, unknown_name
+from edgemask._options import Check, Range
+from edgemask.errors import UserError
 
 __all__ = [
     "PROTOCOLS",
     "UNREADABLE",
+    "Classes",
     "Int64",
+    "Protocol",
+    "Rate",
+    "Seed",
     "as_labels",
-    "as_protocol",
-    "as_rate",
-    "as_seed",
-    "check_classes",
 ]
 
-PROTOCOLS = ("paper", "jal", "apl", "dividemix", "nust")
+Protocol = Literal["paper", "jal", "apl", "dividemix", "nust"]
+PROTOCOLS: tuple[str, ...] = typing.get_args(Protocol)
 """Whose generator is meant; see :mod:`edgemask.noise` for what sets them apart."""
+
+
+def _check_share(value: float) -> None:
+    try:
+        Range(0, 1)(value)
+    except ValueError as error:
+        hint = f"; did you mean {value / 100:g}?" if 1 < value <= 100 else ""
+        raise ValueError(f"{error}{hint}") from None
+
+
+Classes = Annotated[int, Range(2)]
+Rate = Annotated[float, Check(_check_share)]
+Seed = Annotated[int, Range(0, 2**32 - 1)]
 
 Int64 = NDArray[np.int64]
 
@@ -47,15 +61,6 @@ UNREADABLE = (
     zipfile.BadZipFile,
     zlib.error,
 )
-
-
-def check_classes(num_classes: object) -> int:
-    """Return the number of classes as an int, or say why it is none."""
-    if isinstance(num_classes, bool) or not isinstance(num_classes, int | np.integer):
-        raise UserError(f"num_classes must be a whole number, got {num_classes!r}")
-    if num_classes < 2:
-        raise UserError(f"num_classes must be at least 2, got {num_classes}")
-    return int(num_classes)
 
 
 def as_labels(
@@ -91,34 +96,3 @@ def as_labels(
             "count from 0"
         )
     return array.astype(np.int64)
-
-
-def as_rate(rate: Any, *, name: str = "rate") -> float:
-    """Return a noise rate as a float in [0, 1]."""
-    try:
-        value = float(rate)
-    except (TypeError, ValueError):
-        raise UserError(f"{name} must be a number between 0 and 1, got {rate!r}") from None
-    if not math.isfinite(value) or not 0.0 <= value <= 1.0:
-        hint = f"; did you mean {value / 100:g}?" if 1.0 < value <= 100.0 else ""
-        raise UserError(f"{name} must be between 0 and 1, got {rate!r}{hint}")
-    return value
-
-
-def as_seed(seed: object) -> int:
-    """Return a seed that every generator accepts."""
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**32:
-        raise UserError(f"seed must be a whole number from 0 to 2**32 - 1, got {seed!r}")
-    return int(seed)
-
-
-def as_protocol(protocol: str, kind: str, defined: Sequence[str] = PROTOCOLS) -> str:
-    """Return the protocol where this kind of noise has a definition in it."""
-    if protocol not in PROTOCOLS:
-        raise unknown_name("noise protocol", protocol, PROTOCOLS)
-    if protocol not in defined:
-        raise UserError(
-            f"protocol {protocol!r} does not define {kind} noise; "
-            f"use protocol= one of: {', '.join(defined)}"
-        )
-    return protocol

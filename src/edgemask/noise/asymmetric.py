@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 import random
 from collections.abc import Mapping
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from edgemask.noise._checks import Int64, as_labels, as_protocol, as_rate, as_seed, check_classes
+from edgemask._options import checked
+from edgemask.noise._checks import Classes, Int64, Protocol, Rate, Seed, as_labels
 from edgemask.noise.labels import NoisyLabels
 from edgemask.noise.maps import MAPS, class_map
 from edgemask.noise.sampling import by_counts, by_draws, choose_exactly, flip_matrix
@@ -18,13 +20,14 @@ from edgemask.noise.symmetric import dividemix_choice
 __all__ = ["asymmetric", "pair_flip"]
 
 
+@checked
 def asymmetric(
     labels: ArrayLike,
-    rate: float,
-    num_classes: int,
+    rate: Rate,
+    num_classes: Classes,
     *,
-    seed: int = 0,
-    protocol: str = "paper",
+    seed: Seed = 0,
+    protocol: Protocol = "paper",
     mapping: Mapping[int, int] | str | None = None,
     dataset: str | None = None,
 ) -> NoisyLabels:
@@ -54,36 +57,40 @@ def asymmetric(
         >>> noisy.transition[0].tolist()
         [0.6, 0.4, 0.0, 0.0]
     """
-    classes, share, seed = check_classes(num_classes), as_rate(rate), as_seed(seed)
-    clean = as_labels(labels, classes)
-    protocol = as_protocol(protocol, "asymmetric")
-    flips = class_map(mapping, classes, protocol=protocol, dataset=dataset)
+    clean = as_labels(labels, num_classes)
+    flips = class_map(mapping, num_classes, protocol=protocol, dataset=dataset)
     rng = np.random.RandomState(seed)
     if protocol == "dividemix":
-        rows = np.array(dividemix_choice(len(clean), share, random.Random(seed)), dtype=np.int64)
+        rows = np.array(dividemix_choice(len(clean), rate, random.Random(seed)), dtype=np.int64)
         noisy = _send(clean, rows, flips)
     elif protocol == "apl" and flips == MAPS["cifar10-code"]:
-        noisy = _class_by_class(clean, share, flips, rng)
+        noisy = _class_by_class(clean, rate, flips, rng)
     elif protocol == "jal":
-        noisy = by_counts(clean, flip_matrix(share, classes, flips), rng)
+        noisy = by_counts(clean, flip_matrix(rate, num_classes, flips), rng)
     elif protocol == "paper":
-        noisy = _send(clean, choose_exactly(clean, flips, share, rng), flips)
+        noisy = _send(clean, choose_exactly(clean, flips, rate, rng), flips)
     else:
-        noisy = by_draws(clean, flip_matrix(share, classes, flips), rng)
+        noisy = by_draws(clean, flip_matrix(rate, num_classes, flips), rng)
     return NoisyLabels(
         clean=clean,
         noisy=noisy,
-        num_classes=classes,
+        num_classes=num_classes,
         kind="asymmetric",
         protocol=protocol,
-        rate=share,
+        rate=rate,
         seed=seed,
         details={"mapping": {str(source): target for source, target in flips.items()}},
     )
 
 
+@checked
 def pair_flip(
-    labels: ArrayLike, rate: float, num_classes: int, *, seed: int = 0, protocol: str = "paper"
+    labels: ArrayLike,
+    rate: Rate,
+    num_classes: Classes,
+    *,
+    seed: Seed = 0,
+    protocol: Literal["paper", "nust"] = "paper",
 ) -> NoisyLabels:
     """Flip labels to the next class, the last class to the first.
 
@@ -105,10 +112,8 @@ def pair_flip(
         >>> pair_flip([0, 1, 2] * 20, 0.45, 3).transition[2].round(2).tolist()
         [0.45, 0.0, 0.55]
     """
-    as_protocol(protocol, "pair-flip", ("paper", "nust"))
-    classes = check_classes(num_classes)
-    after = {label: (label + 1) % classes for label in range(classes)}
-    made = asymmetric(labels, rate, classes, seed=seed, protocol=protocol, mapping=after)
+    after = {label: (label + 1) % num_classes for label in range(num_classes)}
+    made = asymmetric(labels, rate, num_classes, seed=seed, protocol=protocol, mapping=after)
     return dataclasses.replace(made, kind="pair", details={})
 
 

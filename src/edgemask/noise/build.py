@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from edgemask._options import annotated_parameters, check_argument
 from edgemask.errors import UserError
-from edgemask.noise._checks import as_rate
 from edgemask.noise.asymmetric import asymmetric, pair_flip
 from edgemask.noise.given import clean
 from edgemask.noise.labels import NoisyLabels
 from edgemask.noise.open_set import open_set, open_set_asymmetric
 from edgemask.noise.symmetric import symmetric
 
-__all__ = ["make"]
+__all__ = ["make", "parse"]
 
 _EXAMPLES = "sym:0.4, asym:0.4, pair:0.45, idn:0.4, open:0.2, human:worst, file:labels.csv, clean"
 # CIFAR80N-O is always open-set: the plain kinds of noise mean its closed part.
@@ -70,29 +70,13 @@ def make(
         >>> make("sym:0.5", [0, 1] * 10, 2, seed=3).realised_rate
         0.5
     """
-    from edgemask.noise import NOISE
-
-    kind, colon, value = str(spec).partition(":")
-    kind = kind.strip().lower()
-    try:
-        function = NOISE[kind]
-    except UserError as error:
-        raise UserError(f"noise {spec!r}: {error}. Examples: {_EXAMPLES}") from None
-    if _wants(function) == "num_classes" and colon:
-        raise UserError(f"noise {spec!r}: {kind!r} takes no value; write {kind!r} alone")
-    if dataset is not None and re.sub(r"[^a-z0-9]", "", dataset.lower()) == _OPEN_SET:
-        if function is clean:
-            value = "0"
-        function = _OPEN.get(function, function)
+    function, value = parse(spec, dataset)
+    if _is_open_set(dataset):
         if function in _OPEN.values():
             num_classes = 100
         elif labels is not None:
             num_classes, labels = 80, np.where(np.asarray(labels) < 80, labels, -1)
-    parameters = inspect.signature(function).parameters
-    wanted = _wants(function)
-    positional: list[Any] = [labels]
-    if wanted != "num_classes":
-        positional.append(_value(spec, kind, wanted, value.strip()))
+    parameters = annotated_parameters(function)
     if mapping is not None and "mapping" not in parameters:
         raise UserError(f"mapping= is for asymmetric noise; {spec!r} has no use for it")
     options: dict[str, Any] = {
@@ -104,24 +88,57 @@ def make(
         "mapping": mapping,
     }
     used = {name: option for name, option in options.items() if name in parameters}
-    return function(*positional, num_classes, **used)
+    return function(labels, *value, num_classes, **used)
 
 
-def _wants(function: Callable[..., NoisyLabels]) -> str:
-    """Return the name of the second parameter: the value after the colon, or ``num_classes``."""
-    return list(inspect.signature(function).parameters)[1]
+def parse(
+    spec: str, dataset: str | None = None
+) -> tuple[Callable[..., NoisyLabels], tuple[Any, ...]]:
+    """Read the text that names some noise.
 
+    Returns:
+        The noise function, and the value after the colon if it takes one.
 
-def _value(spec: str, kind: str, wanted: str, text: str) -> float | str:
-    """Return the value after the colon as the kind of noise takes it."""
+    Raises:
+        UserError: For an unknown kind, and for a value that is missing, wrong or not taken.
+
+    Example:
+        >>> parse("sym:0.4")[1]
+        (0.4,)
+    """
+    from edgemask.noise import NOISE
+
+    kind, colon, text = (part.strip() for part in str(spec).partition(":"))
+    try:
+        function = NOISE[kind.lower()]
+    except UserError as error:
+        raise UserError(f"noise {spec!r}: {error}. Examples: {_EXAMPLES}") from None
+    if colon and _takes(function)[0] == "num_classes":
+        raise UserError(f"noise {spec!r}: {kind!r} takes no value; write {kind!r} alone")
+    if _is_open_set(dataset):
+        if function is NOISE["clean"]:
+            text = "0"
+        function = _OPEN.get(function, function)
+    wanted, annotation = _takes(function)
+    if wanted == "num_classes":
+        return function, ()
     if not text:
         what = {"rate": "a rate, as in", "subset": "the name of a label set, as in"}
         example = {"rate": "0.4", "subset": "worst", "path": "labels.csv", "matrix": "T.csv"}
         sample = f"{kind}:{example.get(wanted, wanted)}"
         raise UserError(f"noise {spec!r} needs {what.get(wanted, 'a file, as in')} {sample}")
-    if wanted != "rate":
-        return text
-    try:
-        return as_rate(text)
-    except UserError as error:
-        raise UserError(f"noise {spec!r}: {error}") from None
+    value: Any = text
+    if wanted == "rate":
+        with suppress(ValueError):
+            value = float(text)
+    return function, (check_argument(value, annotation, f"noise {spec!r}: {wanted}"),)
+
+
+def _takes(function: Callable[..., NoisyLabels]) -> tuple[str, Any]:
+    """Return name and annotation of the value after the colon; ``num_classes`` if there is none."""
+    name, (_, annotation) = list(annotated_parameters(function).items())[1]
+    return name, annotation
+
+
+def _is_open_set(dataset: str | None) -> bool:
+    return dataset is not None and re.sub(r"[^a-z0-9]", "", dataset.lower()) == _OPEN_SET

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from edgemask._options import checked
 from edgemask._pickles import read_torch
 from edgemask.errors import DataError, UserError
-from edgemask.noise._checks import UNREADABLE, Int64, as_labels, check_classes
+from edgemask.noise._checks import UNREADABLE, Classes, Int64, as_labels
 from edgemask.noise.labels import NoisyLabels
 
 __all__ = ["find_file", "from_file", "read_labels"]
@@ -23,10 +24,11 @@ _NAMES = ("noisy", "noisy_label", "noisy_labels", "label", "labels", "target", "
 _SUFFIXES = (".npy", ".npz", ".csv", ".txt", ".pt", ".pth")
 
 
+@checked
 def from_file(
     labels: ArrayLike | None,
     path: str | os.PathLike[str],
-    num_classes: int,
+    num_classes: Classes,
     *,
     root: str | os.PathLike[str] | None = None,
     key: str | None = None,
@@ -47,14 +49,13 @@ def from_file(
         root: Where else to look for the file.
         key: Which array or column.
     """
-    classes = check_classes(num_classes)
     name = os.fspath(path)
     if key is None and "#" in name:
         name, key = name.rsplit("#", 1)
     source = find_file(name, root)
-    clean = None if labels is None else as_labels(labels, classes, open_set=True)
+    clean = None if labels is None else as_labels(labels, num_classes, open_set=True)
     if key is None and _is_manifest(source):
-        return _manifest(source, clean, classes)
+        return _manifest(source, clean, num_classes)
     found = read_labels(source, key)
     if clean is not None and found.shape != clean.shape:
         raise DataError(
@@ -62,11 +63,13 @@ def from_file(
             f"{len(clean)} samples; the file needs one label for each, in the same order"
         )
     try:
-        noisy = as_labels(found, classes)
+        noisy = as_labels(found, num_classes)
     except UserError as error:
         raise DataError(f"{source}: {error}") from None
     details = {"file": source.name} | ({"key": key} if key else {})
-    return NoisyLabels(clean=clean, noisy=noisy, num_classes=classes, kind="file", details=details)
+    return NoisyLabels(
+        clean=clean, noisy=noisy, num_classes=num_classes, kind="file", details=details
+    )
 
 
 def _is_manifest(path: Path) -> bool:

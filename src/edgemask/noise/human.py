@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from edgemask._options import checked
 from edgemask.errors import DataError, UserError, unknown_name
-from edgemask.noise._checks import as_labels, check_classes
+from edgemask.noise._checks import Classes, as_labels
 from edgemask.noise.files import read_labels
 from edgemask.noise.labels import NoisyLabels
 
@@ -27,10 +28,11 @@ HUMAN_SUBSETS: dict[int, dict[str, str]] = {10: _TEN, 100: {"fine": "noisy_label
 """The label sets by number of classes: our name, and the one inside the published file."""
 
 
+@checked
 def human(
     labels: ArrayLike | None,
-    subset: str,
-    num_classes: int,
+    subset: Literal["aggregate", "random1", "random2", "random3", "worst", "fine"],
+    num_classes: Classes,
     *,
     root: str | os.PathLike[str] | None = None,
 ) -> NoisyLabels:
@@ -51,7 +53,7 @@ def human(
         Wei et al., "Learning with noisy labels revisited: A study using real-world human
         annotations", ICLR 2022. The labels are CC BY-NC 4.0.
     """
-    classes = check_classes(num_classes)
+    classes = num_classes
     if classes not in HUMAN_SUBSETS:
         raise UserError(
             f"human labels exist for CIFAR-10 (10 classes) and CIFAR-100 (100 classes), not for "

@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 import os
 from statistics import NormalDist
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from edgemask._options import Range, checked
 from edgemask.errors import UserError
-from edgemask.noise._checks import Int64, as_labels, as_protocol, as_rate, as_seed, check_classes
+from edgemask.noise._checks import Classes, Int64, Rate, Seed, as_labels
 from edgemask.noise.files import from_file
 from edgemask.noise.labels import NoisyLabels
 
@@ -20,15 +22,16 @@ _PUBLISHED = (0.2, 0.4, 0.6)
 _ROWS = 1024  # how many samples are held in float64 at a time
 
 
+@checked
 def instance_dependent(
     labels: ArrayLike,
-    rate: float,
-    num_classes: int,
+    rate: Rate,
+    num_classes: Classes,
     *,
-    seed: int = 0,
-    protocol: str = "paper",
+    seed: Seed = 0,
+    protocol: Literal["paper", "jal"] = "paper",
     features: ArrayLike | None = None,
-    std: float = 0.1,
+    std: Annotated[float, Range(above=0)] = 0.1,
     root: str | os.PathLike[str] | None = None,
 ) -> NoisyLabels:
     """Mislabel samples by their features (PDN).
@@ -64,24 +67,20 @@ def instance_dependent(
         >>> abs(noisy.realised_rate - 0.4) < 0.05
         True
     """
-    classes, share, seed = check_classes(num_classes), as_rate(rate), as_seed(seed)
-    clean = as_labels(labels, classes)
-    protocol = as_protocol(protocol, "instance-dependent", ("paper", "jal"))
+    clean = as_labels(labels, num_classes)
     if protocol == "jal":
-        return _published(clean, share, classes, root)
-    if not std > 0:
-        raise UserError(f"std must be above 0, got {std!r}")
+        return _published(clean, rate, num_classes, root)
     flat = _flat(features, len(clean))
-    noisy = clean if share == 0 else _pdn(clean, share, classes, flat, std, seed)
+    noisy = clean if rate == 0 else _pdn(clean, rate, num_classes, flat, std, seed)
     return NoisyLabels(
         clean=clean,
         noisy=noisy,
-        num_classes=classes,
+        num_classes=num_classes,
         kind="instance",
         protocol=protocol,
-        rate=share,
+        rate=rate,
         seed=seed,
-        details={"std": float(std), "features": flat.shape[1]},
+        details={"std": std, "features": flat.shape[1]},
     )
 
 

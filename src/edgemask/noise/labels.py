@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from edgemask._files import write_arrays
+from edgemask._options import check_argument
 from edgemask.errors import DataError, UserError
-from edgemask.noise._checks import UNREADABLE, Int64, as_labels, as_seed, check_classes
+from edgemask.noise._checks import UNREADABLE, Classes, Int64, Seed, as_labels
 
 __all__ = ["NoisyLabels"]
 
@@ -67,12 +68,11 @@ class NoisyLabels:
         def put(name: str, value: Any) -> None:
             object.__setattr__(self, name, value)
 
-        classes = check_classes(self.num_classes)
+        classes = check_argument(self.num_classes, Classes, "num_classes")
         put("num_classes", classes)
         put("noisy", as_labels(self.noisy, classes, name="noisy"))
         self.noisy.setflags(write=False)
-        if self.seed is not None:
-            put("seed", as_seed(self.seed))
+        put("seed", check_argument(self.seed, Seed | None, "seed"))
         put("details", json.loads(json.dumps(dict(self.details))))
         put("realised_rate", None)
         put("transition", None)

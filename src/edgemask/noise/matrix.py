@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from edgemask._options import check_argument, checked
 from edgemask.errors import DataError, UserError
-from edgemask.noise._checks import UNREADABLE, as_labels, as_protocol, as_seed, check_classes
+from edgemask.noise._checks import UNREADABLE, Classes, Seed, as_labels
 from edgemask.noise.files import find_file
 from edgemask.noise.labels import NoisyLabels
 from edgemask.noise.sampling import Matrix, by_counts, by_draws
@@ -17,13 +19,14 @@ from edgemask.noise.sampling import Matrix, by_counts, by_draws
 __all__ = ["as_transition", "from_matrix"]
 
 
+@checked
 def from_matrix(
     labels: ArrayLike,
     matrix: ArrayLike | str | os.PathLike[str],
-    num_classes: int | None = None,
+    num_classes: Classes | None = None,
     *,
-    seed: int = 0,
-    protocol: str = "paper",
+    seed: Seed = 0,
+    protocol: Literal["paper", "jal", "apl", "nust"] = "paper",
     root: str | os.PathLike[str] | None = None,
 ) -> NoisyLabels:
     """Draw each label from its class's row of a transition matrix.
@@ -44,11 +47,9 @@ def from_matrix(
         >>> from_matrix([0, 1] * 50, [[0.9, 0.1], [0.4, 0.6]], protocol="jal").realised_rate
         0.25
     """
-    protocol = as_protocol(protocol, "matrix", ("paper", "jal", "apl", "nust"))
     if isinstance(matrix, str | os.PathLike):
         matrix = _read(find_file(os.fspath(matrix), root))
     table = as_transition(matrix, num_classes)
-    seed = as_seed(seed)
     clean = as_labels(labels, len(table))
     draw = by_counts if protocol == "jal" else by_draws
     return NoisyLabels(
@@ -71,9 +72,10 @@ def as_transition(matrix: ArrayLike, num_classes: int | None = None) -> Matrix:
         raise UserError(f"matrix must hold numbers in rows of equal length: {error}") from None
     if table.ndim != 2 or table.shape[0] != table.shape[1]:
         raise UserError(f"matrix must be square, got the shape {table.shape}")
-    classes = check_classes(len(table) if num_classes is None else num_classes)
+    classes = len(table) if num_classes is None else num_classes
     if len(table) != classes:
         raise UserError(f"matrix has {len(table)} classes, but num_classes is {classes}")
+    check_argument(classes, Classes, "matrix: num_classes")
     sums = table.sum(axis=1)
     broken = np.flatnonzero(~(np.abs(sums - 1.0) <= 1e-5) | (table < 0).any(axis=1))
     if broken.size:

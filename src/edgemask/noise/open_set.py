@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from edgemask._options import checked
 from edgemask.errors import UserError
-from edgemask.noise._checks import as_labels, as_protocol, as_rate, as_seed, check_classes
+from edgemask.noise._checks import Classes, Rate, Seed, as_labels
 from edgemask.noise.labels import NoisyLabels
 from edgemask.noise.sampling import by_draws, flip_matrix, symmetric_matrix
 
 __all__ = ["open_set", "open_set_asymmetric"]
 
 
+@checked
 def open_set(
     labels: ArrayLike,
-    rate: float,
-    num_classes: int,
+    rate: Rate,
+    num_classes: Classes,
     *,
-    seed: int = 0,
-    protocol: str = "nust",
-    open_ratio: float = 0.2,
-    closed: str = "symmetric",
+    seed: Seed = 0,
+    protocol: Literal["paper", "nust"] = "nust",
+    open_ratio: Rate = 0.2,
+    closed: Literal["symmetric", "asymmetric"] = "symmetric",
 ) -> NoisyLabels:
     """Treat the last classes as foreign and label them at random; add noise to the others.
 
@@ -52,40 +55,42 @@ def open_set(
         >>> noisy.num_classes, noisy.realised_rate, noisy.clean[-3:].tolist()
         (8, 0.2, [7, -1, -1])
     """
-    classes, share, seed = check_classes(num_classes), as_rate(rate), as_seed(seed)
-    protocol = as_protocol(protocol, "open-set", ("paper", "nust"))
-    ratio = as_rate(open_ratio, name="open_ratio")
-    kept = math.floor(classes * (1.0 - ratio) + 1e-9)
+    kept = math.floor(num_classes * (1.0 - open_ratio) + 1e-9)
     if kept < 2:
-        raise UserError(f"open_ratio={open_ratio} leaves {kept} of {classes} classes; keep 2")
-    if closed not in ("symmetric", "asymmetric"):
-        raise UserError(f"closed must be 'symmetric' or 'asymmetric', got {closed!r}")
-    clean = as_labels(labels, classes, open_set=True)
-    if kept == classes and clean.min() < 0:
+        raise UserError(f"open_ratio={open_ratio} leaves {kept} of {num_classes} classes; keep 2")
+    clean = as_labels(labels, num_classes, open_set=True)
+    if kept == num_classes and clean.min() < 0:
         raise UserError("labels has foreign samples (-1), but open_ratio is 0")
     # The tail of zeros belongs to the definition: it costs the last closed class one more draw.
-    matrix = np.zeros((classes, classes))
+    matrix = np.zeros((num_classes, num_classes))
     matrix[:kept, :kept] = (
-        symmetric_matrix(share, kept)
+        symmetric_matrix(rate, kept)
         if closed == "symmetric"
-        else flip_matrix(share, kept, {label: (label + 1) % kept for label in range(kept)})
+        else flip_matrix(rate, kept, {label: (label + 1) % kept for label in range(kept)})
     )
     matrix[kept:, :kept] = 1.0 / kept
-    noisy = by_draws(np.where(clean < 0, classes - 1, clean), matrix, np.random.RandomState(seed))
+    drawn_from = np.where(clean < 0, num_classes - 1, clean)
+    noisy = by_draws(drawn_from, matrix, np.random.RandomState(seed))
     return NoisyLabels(
         clean=np.where(clean < kept, clean, -1),
         noisy=noisy,
         num_classes=kept,
         kind="open" if closed == "symmetric" else "open-asym",
         protocol=protocol,
-        rate=share,
+        rate=rate,
         seed=seed,
-        details={"open_ratio": ratio, "base_classes": classes},
+        details={"open_ratio": open_ratio, "base_classes": num_classes},
     )
 
 
+@checked
 def open_set_asymmetric(
-    labels: ArrayLike, rate: float, num_classes: int, *, seed: int = 0, protocol: str = "nust"
+    labels: ArrayLike,
+    rate: Rate,
+    num_classes: Classes,
+    *,
+    seed: Seed = 0,
+    protocol: Literal["paper", "nust"] = "nust",
 ) -> NoisyLabels:
     """Open-set noise whose closed part goes to the next class; see :func:`open_set`."""
     return open_set(labels, rate, num_classes, seed=seed, protocol=protocol, closed="asymmetric")

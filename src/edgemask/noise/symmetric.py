@@ -7,16 +7,23 @@ import random
 import numpy as np
 from numpy.typing import ArrayLike
 
+from edgemask._options import checked
 from edgemask.errors import UserError
-from edgemask.noise._checks import Int64, as_labels, as_protocol, as_rate, as_seed, check_classes
+from edgemask.noise._checks import Classes, Int64, Protocol, Rate, Seed, as_labels
 from edgemask.noise.labels import NoisyLabels
 from edgemask.noise.sampling import by_counts, by_draws, choose_exactly, symmetric_matrix
 
 __all__ = ["dividemix_choice", "symmetric"]
 
 
+@checked
 def symmetric(
-    labels: ArrayLike, rate: float, num_classes: int, *, seed: int = 0, protocol: str = "paper"
+    labels: ArrayLike,
+    rate: Rate,
+    num_classes: Classes,
+    *,
+    seed: Seed = 0,
+    protocol: Protocol = "paper",
 ) -> NoisyLabels:
     """Flip labels to any other class with equal probability.
 
@@ -37,27 +44,25 @@ def symmetric(
         >>> symmetric([0, 1, 2] * 100, 0.4, 3, seed=1).realised_rate
         0.4
     """
-    classes, share, seed = check_classes(num_classes), as_rate(rate), as_seed(seed)
-    clean = as_labels(labels, classes)
-    protocol = as_protocol(protocol, "symmetric")
+    clean = as_labels(labels, num_classes)
     rng = np.random.RandomState(seed)
     if protocol == "dividemix":
-        noisy = _dividemix(clean, share, classes, seed)
+        noisy = _dividemix(clean, rate, num_classes, seed)
     elif protocol == "apl":
-        noisy = _apl(clean, share, classes, rng)
+        noisy = _apl(clean, rate, num_classes, rng)
     elif protocol == "jal":
-        noisy = by_counts(clean, symmetric_matrix(share, classes), rng)
+        noisy = by_counts(clean, symmetric_matrix(rate, num_classes), rng)
     elif protocol == "nust":
-        noisy = by_draws(clean, symmetric_matrix(share, classes), rng)
+        noisy = by_draws(clean, symmetric_matrix(rate, num_classes), rng)
     else:
-        noisy = _flip(clean, choose_exactly(clean, range(classes), share, rng), classes, rng)
+        noisy = _flip(clean, choose_exactly(clean, range(num_classes), rate, rng), num_classes, rng)
     return NoisyLabels(
         clean=clean,
         noisy=noisy,
-        num_classes=classes,
+        num_classes=num_classes,
         kind="symmetric",
         protocol=protocol,
-        rate=share,
+        rate=rate,
         seed=seed,
     )
 

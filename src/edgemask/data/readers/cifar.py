@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from edgemask._options import Check
 from edgemask._pickles import read_pickle
 from edgemask.data.bundle import DataBundle, Normalisation
 from edgemask.data.readers._archives import extract
@@ -34,11 +36,13 @@ _TEST100 = {"test": "f0ef6b0ae62326f3e7ffdfab6717acfc"}
 _META100 = {"meta": "7973b15100ade9c7d40fb424638fde48"}
 _ARCHIVE10 = ("cifar-10-python.tar.gz", "c58f30108f718f92721af3b95e74349a", "cifar-10-batches-py")
 _ARCHIVE100 = ("cifar-100-python.tar.gz", "eb9058c3a382ffc7106e4002c42a8d85", "cifar-100-python")
+_Recipe10 = Annotated[str | None, Check(partial(find_recipe, "cifar10"))]
+_Recipe100 = Annotated[str | None, Check(partial(find_recipe, "cifar100"))]
 CLOSED = 80
 """Classes of CIFAR80N-O: fine classes 0..79; images of the others are out of distribution."""
 
 
-def cifar10(root: Path | None = None, *, recipe: str | None = None) -> DataBundle:
+def cifar10(root: Path | None = None, *, recipe: _Recipe10 = None) -> DataBundle:
     """60,000 colour images of 32 x 32 pixels in 10 classes, from ``cifar-10-batches-py/``.
 
     Args:
@@ -54,7 +58,7 @@ def cifar10(root: Path | None = None, *, recipe: str | None = None) -> DataBundl
     return _bundle("cifar10", find_recipe("cifar10", recipe), names, train, test)
 
 
-def cifar100(root: Path | None = None, *, recipe: str | None = None) -> DataBundle:
+def cifar100(root: Path | None = None, *, recipe: _Recipe100 = None) -> DataBundle:
     """60,000 colour images of 32 x 32 pixels in 100 classes, from ``cifar-100-python/``.
 
     Args:
@@ -66,7 +70,7 @@ def cifar100(root: Path | None = None, *, recipe: str | None = None) -> DataBund
     return _bundle("cifar100", find_recipe("cifar100", recipe), names, train, test)
 
 
-def cifar80n_o(root: Path | None = None, *, recipe: str | None = "josrc") -> DataBundle:
+def cifar80n_o(root: Path | None = None, *, recipe: _Recipe100 = "josrc") -> DataBundle:
     """CIFAR-100 with twenty classes out of distribution: 50,000 training images, 80 classes.
 
     The labels of the training images are the true fine ones, 80..99 for images that belong to none

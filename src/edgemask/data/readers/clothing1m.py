@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
+from typing import Annotated
 
+from edgemask._options import Check
 from edgemask.data.bundle import DataBundle
 from edgemask.data.images import OnBroken
 from edgemask.data.readers._files import file_split, find_folder, read_list
@@ -30,7 +33,7 @@ _SOURCE = "its authors (github.com/Cysu/noisy_label)"
 def clothing1m(
     root: Path | None = None,
     *,
-    recipe: str | None = None,
+    recipe: Annotated[str | None, Check(partial(find_recipe, "clothing1m"))] = None,
     with_clean_train: bool = False,
     on_broken: OnBroken = "error",
 ) -> DataBundle:

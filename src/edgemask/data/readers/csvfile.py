@@ -32,9 +32,9 @@ class _Row(NamedTuple):
 def csvfile(
     path: str | Path,
     *,
-    size: int | None = None,
+    size: Annotated[int, Range(1)] | None = None,
     test_fraction: Annotated[float, Range(above=0, below=1)] = 0.2,
-    seed: int = 0,
+    seed: Annotated[int, Range(0)] = 0,
     clean: bool = False,
     on_broken: OnBroken = "error",
 ) -> DataBundle:

@@ -23,9 +23,9 @@ _TESTS = ("test", "val", "valid", "validation")
 def imagefolder(
     path: str | Path,
     *,
-    size: int | None = None,
+    size: Annotated[int, Range(1)] | None = None,
     test_fraction: Annotated[float, Range(above=0, below=1)] = 0.2,
-    seed: int = 0,
+    seed: Annotated[int, Range(0)] = 0,
     clean: bool = False,
     on_broken: OnBroken = "error",
 ) -> DataBundle:

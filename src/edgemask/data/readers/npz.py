@@ -8,9 +8,10 @@ from typing import Annotated
 
 import numpy as np
 
-from edgemask._options import Range
+from edgemask._options import Check, Range
 from edgemask.data.bundle import DataBundle
 from edgemask.data.own_data import from_arrays
+from edgemask.data.views import RECIPES
 from edgemask.errors import DataError
 
 __all__ = ["npz"]
@@ -22,9 +23,9 @@ def npz(
     path: str | Path,
     *,
     test_fraction: Annotated[float, Range(above=0, below=1)] = 0.2,
-    seed: int = 0,
+    seed: Annotated[int, Range(0)] = 0,
     clean: bool = False,
-    recipe: str | None = None,
+    recipe: Annotated[str, Check(RECIPES.name_of)] | None = None,
 ) -> DataBundle:
     """Arrays ``x`` and ``y`` of an ``.npz`` file: images or tabular features.
 

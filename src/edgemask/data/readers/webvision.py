@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
+from typing import Annotated
 
+from edgemask._options import Check
 from edgemask.data.bundle import DataBundle
 from edgemask.data.images import EXTENSIONS, OnBroken
 from edgemask.data.readers._files import file_split, find_folder, read_list
@@ -21,7 +24,7 @@ _SOURCE = "https://data.vision.ee.ethz.ch/cvl/webvision/ (WebVision 1.0, resized
 def webvision_mini(
     root: Path | None = None,
     *,
-    recipe: str | None = None,
+    recipe: Annotated[str | None, Check(partial(find_recipe, "webvision-mini"))] = None,
     ilsvrc12: bool = True,
     on_broken: OnBroken = "error",
 ) -> DataBundle:

@@ -29,6 +29,8 @@ def test_josnc_on_webvision_is_table_s6_and_pretrained_only_as_released():
     assert (config.optim.lr, config.optim.weight_decay) == (0.01, 1e-4)
     assert config.optim.schedule.options["at"] == [20, 40, 60, 80]
     assert config.method.options["features"] == 512
+    taus = [config.method.options[key] for key in ("warmup_tau_momentum", "tau_momentum")]
+    assert taus == [0.75, 0.99]
     released = RECIPES["webvision-mini/josnc-pretrained"].config()
     assert released.model.pretrained
     assert released.method.options["warmup_heads_only"]

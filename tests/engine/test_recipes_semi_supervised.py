@@ -41,6 +41,7 @@ RELEASED = {
     "webvision-mini/dividemix": (80, 32, 0.01, 5e-4, 0.5, 1),
     "cifar10/unicon": (350, 64, 0.02, 5e-4, 4.0, 10),
     "cifar100/unicon": (350, 64, 0.02, 5e-4, 4.0, 30),
+    "cifar80n-o/unicon": (350, 64, 0.02, 5e-4, 4.0, 30),
     "webvision-mini/unicon": (120, 24, 0.01, 1e-4, 0.5, 2),
     "clothing1m/unicon": (200, 32, 0.005, 1e-3, 0.5, 0),
 }
@@ -60,6 +61,14 @@ def test_released_settings(name):
     assert found == RELEASED[name]
     assert config.optim.momentum == 0.9
     assert not config.optim.nesterov
+
+
+def test_unicon_on_cifar80n_o_is_that_of_cifar100_with_the_noise_of_table_3():
+    config, source = RECIPES["cifar80n-o/unicon-sem"].config(), values("cifar100/unicon")
+    assert (config.data.spec, config.noise.protocol) == ("cifar80n-o", "nust")
+    assert config.data.views == source["data.views"] == "cifar100/dividemix"
+    assert config.model.name == source["model.name"]
+    assert config.method.options["contrastive"] == 0.025
 
 
 def test_the_rate_of_unicon_rises_again_as_released():

@@ -33,7 +33,7 @@ def a_task(rate: float | None = 0.4) -> Task:
         device=torch.device("cpu"),
         generator=torch.Generator(),
         score=lambda *_args, **_kwargs: {},
-        noise_rate=rate,
+        nominal_rate=rate,
     )
 
 

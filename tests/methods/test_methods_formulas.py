@@ -28,7 +28,8 @@ def task(labels, **changes):
         "device": torch.device("cpu"),
         "generator": torch.Generator(),
         "score": lambda *_, **__: {},
-        "noise_rate": 0.4,
+        "nominal_rate": 0.4,
+        "realised_rate": 0.4,
         "noise_kind": "symmetric",
     }
     return Task(**{**settings, **changes})
@@ -135,11 +136,22 @@ def test_jocor_takes_the_joint_loss_and_one_optimiser():
     assert method.optimisers() == {"both": ("first", "second")}
 
 
-@sweep(("kind", "rate"), [("symmetric", 0.4), ("asymmetric", 0.2), ("pair", 0.4)])
-def test_jocor_halves_the_rate_of_asymmetric_noise(kind, rate):
+@sweep("method", [CoTeaching, JoCoR])
+def test_the_drop_rate_is_the_share_of_wrong_labels(method):
+    # CIFAR-10 with Asym-40: half of the classes are affected, so that JoCoR's paper drops half.
     labels = torch.zeros(SAMPLES, dtype=torch.long)
-    assert ready(JoCoR(), labels, noise_kind=kind).rate == pytest.approx(rate)
-    assert ready(JoCoR(forget_rate=0.4), labels, noise_kind=kind).rate == 0.4
+    rates = {"nominal_rate": 0.4, "realised_rate": 0.2, "noise_kind": "asymmetric"}
+    assert ready(method(), labels, **rates).rate == 0.2
+    assert ready(method(noise_rate="nominal"), labels, **rates).rate == 0.4
+    assert ready(method(forget_rate=0.3), labels, **rates).rate == 0.3
+    # Every class is affected (CIFAR-100): nothing is halved.
+    assert ready(method(), labels, noise_kind="asymmetric").rate == 0.4
+    # Only one of the two is known.
+    assert ready(method(), labels, realised_rate=None).rate == 0.4
+    assert (
+        ready(method(noise_rate="nominal"), labels, nominal_rate=None, realised_rate=0.1).rate
+        == 0.1
+    )
 
 
 def test_ca2c_counts_votes_and_learns_from_them():
@@ -347,6 +359,40 @@ def test_josnc_sorts_by_itself_and_its_neighbours(contrast, remembered):
     assert method.memory["key"][place].tolist() == pytest.approx(fk[-1], rel=1e-4)
 
 
+@sweep("gradient", [True, False])
+def test_the_neighbour_term_moves_the_features_where_it_is_asked_to(gradient):
+    labels, inputs = batch(2, size=12)
+    options = {"alpha": 0.0, "beta": 1.0, "gamma": 0.0, "neighbours": 3}
+    method = ready(JoSNC(warmup=0, features=6, neighbour_gradient=gradient, **options), labels)
+    net = method.nets["net"]
+    rows = F.normalize(torch.randn(8, 6), dim=1)
+    stored = torch.randn(8, CLASSES)
+    method.memory.push(key=rows, logits=stored, index=torch.arange(90, 98))
+    _, result = step(method, 0, inputs)
+    result.loss.backward()
+    found = [weight.grad.clone() for weight in net.projector.parameters()]
+    assert any(bool(g.any()) for g in found) == gradient
+    if not gradient:
+        return
+    # All samples are clean, so that the projector's gradient is that of the term alone.
+    net.zero_grad()
+    _, (x1, _), _ = inputs["train"]
+    features, total, count = net.project(x1), 0.0, 0
+    student = F.log_softmax(net(x1).detach() / 2, dim=1)
+    for i in range(12):
+        similarity = features[i] @ rows.T
+        near = similarity.topk(3).indices
+        weights = [similarity[n] ** 0.3 for n in near if similarity[n] > 0]
+        if weights:
+            soft = F.softmax(stored / 2, dim=1)
+            said = sum(w * soft[n] for w, n in zip(weights, near, strict=False)) / sum(weights)
+            total = total + 4 / math.log(2) * (student[i].exp() * (student[i] - said.log())).sum()
+            count += 1
+    (total / count).backward()
+    for mine, weight in zip(found, net.projector.parameters(), strict=True):
+        assert torch.allclose(mine, weight.grad, atol=1e-6)
+
+
 def test_josnc_with_an_empty_queue_and_few_samples_is_finite():
     labels, inputs = batch(2, size=3)
     method = ready(JoSNC(warmup=0, features=6, neighbours=10), labels)
@@ -372,7 +418,8 @@ def test_josnc_raises_thresholds_by_class():
         [v for v, c in zip(clean, y.tolist(), strict=True) if c == label]
         for label in range(CLASSES)
     ]
-    first = [0.25 * sum(m) / len(m) if m else 0.0 for m in means]
+    # One epoch of warm-up does what ten do in the published run.
+    first = [(1 - 0.75**10) * sum(m) / len(m) if m else 0.0 for m in means]
     method.end_epoch(0)
     assert method.tau_clean.values.tolist() == pytest.approx(first, rel=1e-4)
     method.end_epoch(1)
@@ -384,6 +431,45 @@ def test_josnc_raises_thresholds_by_class():
     method.clean.values[index] = 0.0
     method.end_epoch(2)
     assert method.tau_clean.values.tolist() == pytest.approx(second, rel=1e-4)  # never falls
+
+
+def test_josnc_thresholds_get_as_far_in_a_short_run_as_in_the_published_one():
+    labels = torch.randint(CLASSES, (SAMPLES,))
+    ends = []
+    for epochs, warmup, options in (
+        (200, 10, {"warmup_tau_momentum": 0.75, "tau_momentum": 0.975}),
+        (200, 10, {}),
+        (12, 3, {}),
+    ):
+        method = ready(JoSNC(warmup=warmup, features=6, **options), labels, epochs=epochs)
+        method.clean.values = torch.full((SAMPLES,), 0.6)
+        taus = []
+        for epoch in range(epochs):
+            if epoch == warmup:
+                method.clean.values.fill_(0.9)
+            method.end_epoch(epoch)
+            taus.append(method.tau_clean.values.mean().item())
+        ends.append((taus[warmup - 1], taus[-1]))
+    assert ends[0] == pytest.approx(ends[1])
+    # At the end of the warm-up 94 % of the mean; then 99 % of the way to the new one.
+    assert ends[2] == pytest.approx(ends[0], rel=1e-4)
+    assert ends[0][0] == pytest.approx(0.6 * (1 - 0.75**10), rel=1e-4)
+
+
+@sweep("method", [JoSRC, JoSNC])
+def test_trust_never_falls_with_the_probability_of_the_label(method):
+    labels = torch.zeros(SAMPLES, dtype=torch.long)
+    made = ready(method(warmup=1), labels)
+    index = torch.arange(SAMPLES)
+    # From sure and wrong over unsure to sure and right, against a label smoothed by 0.6.
+    logits = torch.zeros(SAMPLES, CLASSES)
+    logits[:, 0] = torch.linspace(-8, 8, SAMPLES)
+    made.judge(index, logits, labels)
+    trust = made.trust()
+    assert bool((trust.diff() >= -1e-7).all())
+    assert trust[-1] > 0.9 > 0.1 > trust[0]
+    # Cleanness, which the method selects by, is highest in between.
+    assert made.clean.values.argmax() < SAMPLES - 1
 
 
 def test_josnc_halves_its_candidates_and_keeps_its_queue_below_the_set():

@@ -15,7 +15,7 @@ from edgemask.errors import UserError
 from edgemask.methods.parts import Memory
 from edgemask.methods.parts.memory import ClassTable, RingQueue, class_means, update_ema
 from edgemask.methods.parts.schedules import drop_rate, known_rate, threshold, warmup_epochs
-from edgemask.methods.parts.selection import trust_from_cleanness
+from edgemask.methods.parts.selection import trust_from_probability
 
 
 @given(st.integers(1, 6), st.lists(st.integers(0, 9), max_size=8))
@@ -127,8 +127,8 @@ def test_length_of_a_warmup():
         warmup_epochs("x", 5, 5, (10, 200))
 
 
-def test_trust_from_cleanness_tells_two_groups_apart():
+def test_trust_from_probability_tells_two_groups_apart():
     values = torch.cat([torch.linspace(0.9, 1.0, 60), torch.linspace(0.3, 0.5, 40)])
-    trust = trust_from_cleanness(values)
+    trust = trust_from_probability(values)
     assert float(1 - trust.mean()) == pytest.approx(0.4, abs=0.02)
-    assert trust_from_cleanness(torch.tensor([0.5, torch.nan])) is None
+    assert trust_from_probability(torch.tensor([0.5, torch.nan])) is None

@@ -10,7 +10,9 @@ from edgemask.engine import Objects, merge, resolve, train
 from edgemask.engine.recipes import RECIPES
 from edgemask.engine.stepping import Stepper
 from edgemask.errors import UserError
-from edgemask.methods import ELR, METHODS, SOP
+from edgemask.losses import SOPLoss
+from edgemask.methods import ELR, METHODS, SOP, Task
+from sweeps import sweep
 
 QUIET = {"log": {"trackers": [], "thumbnails": 0}}
 
@@ -96,6 +98,23 @@ def test_the_parameters_of_sop_move_by_rates_of_their_own(trained):
         id(p) for o in stepper.optimisers.values() for g in o.param_groups for p in g["params"]
     }
     assert not moved & {id(p) for p in criterion.parameters()}
+
+
+@sweep(
+    ("epochs", "batch", "options", "factor"),
+    [(300, 128, {}, 1), (12, 32, {}, 6.25), (12, 32, {"scale_rates": False}, 1)],
+)
+def test_the_rates_of_sop_are_scaled_to_the_run(epochs, batch, options, factor):
+    # From 1e-8, u grows by a factor at each visit: in 12 epochs of small batches by as much as
+    # in the 300 published ones only with larger rates.
+    criterion = SOPLoss(num_samples=10, num_classes=3)
+    task = Task(
+        num_classes=3, labels=torch.zeros(10, dtype=torch.long), epochs=epochs, batch_size=batch,
+        criterion=criterion, device=torch.device("cpu"), generator=torch.Generator(),
+        score=lambda *_, **__: {},
+    )  # fmt: skip
+    SOP(**options).setup(task, {})
+    assert (criterion.lr_u, criterion.lr_v) == pytest.approx((factor, 10 * factor))
 
 
 def test_elr_trusts_what_its_target_says(trained):

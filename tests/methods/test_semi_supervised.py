@@ -77,7 +77,7 @@ def a_method(name: str, *, score: Callable | None = None, rate: float = 0.4, **o
             device=torch.device("cpu"),
             generator=torch.Generator().manual_seed(0),
             score=score or run_over,
-            noise_rate=rate,
+            nominal_rate=rate,
         ),
         nets,
     )
@@ -314,11 +314,34 @@ def test_what_is_refused():
     METHODS["unicon"](contrastive=0.0).extend("first", nn.Linear(3, 3))
 
 
+def test_dividemix_weighs_the_unlabelled_loss_as_published():
+    # Table 7 of the paper's appendix; CIFAR-100 with asymmetric noise by C2D's sweep.
+    published = [
+        ("cifar10", "symmetric", 0.2, 0), ("cifar10", "symmetric", 0.5, 25),
+        ("cifar10", "symmetric", 0.8, 25), ("cifar10", "symmetric", 0.9, 50),
+        ("cifar10", "asymmetric", 0.4, 0), ("cifar100", "symmetric", 0.2, 25),
+        ("cifar100", "symmetric", 0.5, 150), ("cifar100", "symmetric", 0.8, 150),
+        ("cifar100", "symmetric", 0.9, 150), ("cifar100", "asymmetric", 0.4, 150),
+        ("cifar80n-o", "open", 0.2, 25), ("cifar80n-o", "open-asym", 0.4, 150),
+        ("cifar10", "human", 0.17, 0), ("clothing1m", None, None, 25), ("digits", "pair", 0.2, 25),
+    ]  # fmt: skip
+    for dataset, kind, rate, expected in published:
+        assert dividemix_module.published_lambda_u(dataset, kind, rate) == expected, dataset
+    for rate, threshold in ((0.8, 0.5), (0.9, 0.6)):
+        method = a_method("dividemix", rate=rate)
+        assert (method.kept_above, method.unlabelled_weight) == (threshold, 25.0)
+    assert a_method("dividemix", lambda_u=3, threshold=0.2, rate=0.9).kept_above == 0.2
+    assert a_method("dividemix", lambda_u=3).unlabelled_weight == 3
+
+
 def test_the_warm_up_keeps_predictions_unsure_under_asymmetric_noise():
     import dataclasses
 
     for kind, option, expected in [
         ("asymmetric", None, True),
+        ("open-asym", None, True),
+        ("pair", None, True),
+        ("open", None, False),
         ("symmetric", None, False),
         ("symmetric", True, True),
         ("asymmetric", False, False),

@@ -34,16 +34,14 @@ def trust_from_losses(mean_loss: ArrayLike, *, seed: int = 0) -> NDArray[np.floa
     if not mixture.degenerate:
         # Gaussians of unlike width cross twice: far out on either side the wider one wins, which
         # would trust the largest losses, or distrust the smallest. Trust only ever falls.
-        low, high = mixture.means
-        trust = np.where(losses <= low, np.maximum(trust, _at(trust, losses, low)), trust)
-        trust = np.where(losses >= high, np.minimum(trust, _at(trust, losses, high)), trust)
+        order = np.argsort(losses, kind="stable")
+        ordered = trust[order]
+        # Between the means the posterior falls by itself.
+        split = int(np.searchsorted(losses[order], mixture.means.mean()))
+        ordered[:split] = np.maximum.accumulate(ordered[:split][::-1])[::-1]
+        ordered[split:] = np.minimum.accumulate(ordered[split:])
+        trust[order] = ordered
     return trust.astype(np.float32)
-
-
-def _at(trust: NDArray[np.float64], losses: NDArray[np.float64], place: float) -> float:
-    """Return the trust of the finite loss nearest to a place."""
-    distance = np.where(np.isfinite(losses), np.abs(losses - place), np.inf)
-    return float(trust[int(distance.argmin())])
 
 
 def estimate_rate(

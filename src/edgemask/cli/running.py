@@ -84,6 +84,12 @@ def final_line(run: Run) -> str:
 def _remarks(summary: Mapping[str, Any]) -> list[str]:
     """Return the notes that a user needs to read the numbers."""
     remarks = []
+    single = summary.get("test/networks_accuracy")
+    if single is not None:
+        remarks.append(
+            "test accuracy is that of the networks' mean logits; single networks have "
+            f"{percent(single['last'])} on average"
+        )
     noise = summary["noise"]
     estimated, real = noise.get("estimated_rate"), noise.get("realised_rate")
     if estimated is not None and real != 0:

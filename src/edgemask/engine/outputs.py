@@ -63,7 +63,8 @@ class TrainingResult:
 def build_summary(config: Config, data: RunData, result: TrainingResult) -> dict[str, Any]:
     """Return the contents of ``summary.json``."""
     noise, last = data.noise, result.history[-1]
-    keys = sorted(key for key in last if key.endswith(_ACCURACIES))
+    # The accuracy of a single network is "test/accuracy.<network>".
+    keys = sorted(key for key in last if key.endswith(_ACCURACIES) or "/accuracy." in key)
     estimated = float(1.0 - np.mean(result.trust)) if len(result.trust) else None
     summary = {
         "status": "finished",

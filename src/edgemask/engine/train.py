@@ -225,7 +225,6 @@ def _set_up(config: Config, job: RunData, objects: Objects, processes: Processes
         )
         return {name: values.to(processes.device) for name, values in rows.items()}
 
-    rate = job.noise.rate if job.noise.rate is not None else job.noise.realised_rate
     method.setup(
         Task(
             num_classes=job.bundle.num_classes,
@@ -237,7 +236,8 @@ def _set_up(config: Config, job: RunData, objects: Objects, processes: Processes
             generator=generator,
             score=score,
             gather=processes.gather,
-            noise_rate=rate,
+            nominal_rate=job.noise.rate,
+            realised_rate=job.noise.realised_rate,
             noise_kind=job.noise.kind,
             dataset=job.bundle.name,
             seed=seed,

@@ -107,8 +107,13 @@ class Task:
     gather: Callable[[Tensor], Tensor] = lambda rows: rows
     """Joins the rows of all processes, in rank order."""
 
-    noise_rate: float | None = None
-    """The share of wrong labels, where it is known or was given."""
+    nominal_rate: float | None = None
+    """The rate that the noise was made with, where it is known: the probability that the label of
+    an affected class changes, or of a closed class. Published settings are chosen by it."""
+
+    realised_rate: float | None = None
+    """The share of the given labels that are wrong, where it is known. It differs from the nominal
+    rate where only some classes are affected or some samples belong to no class."""
 
     noise_kind: str | None = None
     """The kind of label noise (``symmetric``, ``asymmetric`` ...), where it is known."""

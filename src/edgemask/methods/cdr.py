@@ -35,7 +35,8 @@ class CDR(Supervised):
     Args:
         rule: ``paper`` or ``code``.
         scope: ``network``, or ``head`` for the classifier alone (Table S1).
-        tau: Share of wrong labels; None takes the rate of the noise where it is known.
+        tau: Share of wrong labels; None takes the nominal rate of the noise, as the released code
+            does, or the share that is wrong where there is no nominal one.
         l1: Weight of the L1 decay of ``rule="paper"``; replaces ``optim.weight_decay``.
         views: The augmentation of the one view: ``weak``, ``strong`` or ``none``.
 
@@ -62,7 +63,7 @@ class CDR(Supervised):
     def setup(self, task: Task, nets: dict[str, nn.Module]) -> None:
         """Settle the share of critical parameters and who is in scope."""
         super().setup(task, nets)
-        self.rate = known_rate("CDR", "tau", self.tau, task.noise_rate)
+        self.rate = known_rate("CDR", "tau", self.tau, task.nominal_rate, task.realised_rate)
         net = nets["net"]
         module = net if self.scope == "network" else _classifier(net)
         self._in_scope = [

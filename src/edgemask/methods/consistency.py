@@ -10,7 +10,7 @@ from edgemask.methods.base import Clock, Phase, Task
 from edgemask.methods.options import Share, options
 from edgemask.methods.parts.memory import SampleTable, update_ema
 from edgemask.methods.parts.pseudo_labels import smoothed_labels
-from edgemask.methods.parts.selection import cleanness, trust_from_cleanness
+from edgemask.methods.parts.selection import cleanness, trust_from_probability
 from edgemask.methods.warmup import WarmupMethod
 
 __all__ = ["ConsistencyMethod"]
@@ -35,16 +35,19 @@ class ConsistencyMethod(WarmupMethod):
     momentum: Share = 0.99
 
     def setup(self, task: Task, nets: dict[str, nn.Module]) -> None:
-        """Make the table of cleanness."""
+        """Make the tables of cleanness and of the probability of the given label."""
         super().setup(task, nets)
-        table = SampleTable(task.num_samples, fill=torch.nan, device=task.device)
-        self.clean = self.remember("clean", table)
+        size, device = task.num_samples, task.device
+        self.clean = self.remember("clean", SampleTable(size, fill=torch.nan, device=device))
+        self.given = self.remember("given", SampleTable(size, fill=torch.nan, device=device))
 
     def judge(self, index: Tensor, logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         """Return the smoothed labels ``(B, C)`` and their cleanness ``(B,)``, which is stored."""
         given = smoothed_labels(labels, self.task.num_classes, self.smoothing)
-        p_clean = cleanness(F.softmax(logits, dim=1), given)
+        probabilities = F.softmax(logits.detach(), dim=1)
+        p_clean = cleanness(probabilities, given)
         self.clean.write(index, p_clean)
+        self.given.write(index, probabilities.gather(1, labels[:, None]).squeeze(1))
         return given, p_clean
 
     def after_step(self, phase: Phase, clock: Clock) -> None:
@@ -53,5 +56,9 @@ class ConsistencyMethod(WarmupMethod):
             update_ema(self.nets[copy], self.nets[source], self.momentum)
 
     def trust(self) -> Tensor | None:
-        """Return the trust in each label by its cleanness when it was last in a batch."""
-        return trust_from_cleanness(self.clean.values)
+        """Return the trust in each label by its probability when it was last in a batch.
+
+        Not by ``P_clean``, which is highest where the prediction equals the smoothed label: a sure
+        and right prediction has less of it than an unsure one.
+        """
+        return trust_from_probability(self.given.values)

@@ -28,7 +28,10 @@ class CoTeaching(SmallLoss):
     of one network are thus not fed back to itself. Reported is the mean of both networks' logits.
 
     Args:
-        forget_rate: The last drop rate; None takes the noise rate of the labels.
+        forget_rate: The last drop rate; None takes the share of wrong labels.
+        noise_rate: Which rate that share is where EdgeMask made the noise: ``realised``, the share
+            of labels that are wrong, as the paper means it, or ``nominal``, the rate that the
+            noise was made with, which the released code passes on.
         gradual: Epochs over which the drop rate rises.
         exponent: Shape of the rise.
         schedule: Form of the rise: ``paper``, ``rate min(e^exponent / gradual, 1)``, or

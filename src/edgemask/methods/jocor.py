@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from torch.nn import functional as F
 
-from edgemask.methods.base import Clock, Phase, StepResult, Task
+from edgemask.methods.base import Clock, Phase, StepResult
 from edgemask.methods.options import Share, options
 from edgemask.methods.parts.losses import safe_mean, symmetric_kl
 from edgemask.methods.parts.selection import small_loss
@@ -30,8 +30,12 @@ class JoCoR(SmallLoss):
     Args:
         co_lambda: The weight lam of agreement. The author's best: 0.9 on CIFAR-10 (0.65 with 80 %
             noise), 0.85 on CIFAR-100; the released code has 0.1 by default.
-        forget_rate: The last drop rate; None takes the noise rate of the labels, half of it where
-            their noise is asymmetric, as the released code does.
+        forget_rate: The last drop rate; None takes the share of wrong labels. It is half the
+            nominal rate where half of the classes keep their labels (asymmetric noise on CIFAR-10
+            and MNIST), as in the paper.
+        noise_rate: Which rate that share is where EdgeMask made the noise: ``realised``, the share
+            of labels that are wrong, as the paper means it, or ``nominal``, the rate that the
+            noise was made with.
         gradual: Epochs over which the drop rate rises.
         exponent: Shape of the rise.
         schedule: Form of the rise: ``paper``, ``rate min(e^exponent / gradual, 1)``, or
@@ -44,12 +48,6 @@ class JoCoR(SmallLoss):
     """
 
     co_lambda: Share = 0.9
-
-    def known_rate(self, task: Task) -> float | None:
-        """Return the noise rate, halved for asymmetric noise: half the classes keep their label."""
-        if task.noise_rate is not None and task.noise_kind == "asymmetric":
-            return task.noise_rate / 2
-        return task.noise_rate
 
     def optimisers(self) -> Mapping[str, tuple[str, ...]]:
         """Return the one optimiser of both networks."""

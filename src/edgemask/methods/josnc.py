@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["JoSNC"]
 
-_WARMUP_DECAY = 0.75
+_PUBLISHED_WARMUP, _PUBLISHED_REST = 10, 190  # epochs
 _TEMPERATURE = 0.1  # of the out-of-class score and of the contrast
 _SMALL_QUEUE = 0.64  # 32,000 keys for 50,000 images
 
@@ -51,7 +51,9 @@ class JoSNC(ConsistencyMethod):
       out-of-class ones that they are not the teacher's least likely class (both views, half each);
     - ``L = L_cls + alpha KL_2(views) + gamma InfoNCE + beta NCR``, the first and the last of these
       on clean and in-class samples;
-    - after each epoch ``tau <- max(tau, a tau + (1 - a) (1 + delta) mean over the class)``.
+    - after each epoch ``tau <- max(tau, a tau + (1 - a) (1 + delta) mean over the class)``; without
+      options ``a = 0.75^(10 / W)`` in W epochs of warm-up and ``0.975^(190 / (E - W))`` afterwards,
+      so that thresholds get as far in a short run as in the published one of 10 + 190 epochs.
 
     The warm-up learns ``CE(p(x1), y~)`` alone. The network q is reported.
 
@@ -69,7 +71,10 @@ class JoSNC(ConsistencyMethod):
         top_k: Candidates of a partial label.
         top_k_decay: Epochs after which ``top_k`` is halved, again and again; None never.
         temperature: The temperature on the candidates.
-        tau_momentum: The share a of a threshold that stays after the warm-up (0.75 within it).
+        warmup_tau_momentum: The share a of a threshold that stays in an epoch of the warm-up; None
+            takes that of the published 10 epochs, 0.75, scaled to the length of the warm-up.
+        tau_momentum: The same after the warm-up; None takes that of the published 190 epochs,
+            0.975, scaled to the epochs that are left.
         delta: Added share of the mean that thresholds move to.
         thresholds: ``class``, a mean for each class, or ``global``, one for all.
         momentum: The share of k that stays in each step.
@@ -77,6 +82,8 @@ class JoSNC(ConsistencyMethod):
         contrast: ``same``: q and k see the same view, as in the released code; ``cross``: q sees
             the strong one.
         remembered: Whose logits the queue holds: ``query`` as in the released code, or ``key``.
+        neighbour_gradient: Whether neighbour consistency also moves the features, through the
+            similarities that weigh the neighbours, as in the released code.
 
     Reference:
         Sun et al., Jo-SNC: Combating Noisy Labels by Self- and Neighbor-Consistency, IEEE TPAMI
@@ -100,12 +107,14 @@ class JoSNC(ConsistencyMethod):
     top_k: Count = 5
     top_k_decay: Count | None = None
     temperature: Positive = 0.1
-    tau_momentum: Share = 0.975
+    warmup_tau_momentum: Share | None = None
+    tau_momentum: Share | None = None
     delta: float = 0.0
     thresholds: Literal["class", "global"] = "class"
     features: Count = 256
     contrast: Literal["same", "cross"] = "same"
     remembered: Literal["query", "key"] = "query"
+    neighbour_gradient: bool = True
 
     def __post_init__(self) -> None:
         """Request a projector."""
@@ -136,6 +145,11 @@ class JoSNC(ConsistencyMethod):
         self.tau_outside = ClassTable(classes, device=device)
         for name in ("memory", "outside", "tau_clean", "tau_outside"):
             self.remember(name, getattr(self, name))
+        rest = task.epochs - self.warmup_epochs
+        self._tau_momenta = {
+            True: _scaled(self.warmup_tau_momentum, 0.75, _PUBLISHED_WARMUP, self.warmup_epochs),
+            False: _scaled(self.tau_momentum, 0.975, _PUBLISHED_REST, rest),
+        }
         # Keys and logits of the micro-batches of the running step.
         self._seen: list[dict[str, Tensor]] = []
 
@@ -178,6 +192,8 @@ class JoSNC(ConsistencyMethod):
         view = f1 if self.contrast == "same" else f2
         contrast = info_nce(view, key, self.memory["key"], temperature=_TEMPERATURE).mean()
         agreement = safe_mean(symmetric_kl(z1, z2, base=2), ~outside)
+        if self.neighbour_gradient:
+            around = around.with_gradient(f1, self.memory["key"])
         target, found = neighbour_target(around, self.memory["logits"])
         consistency = safe_mean(neighbour_consistency(z1, target), ~outside & found)
         loss = (
@@ -227,7 +243,7 @@ class JoSNC(ConsistencyMethod):
     def end_epoch(self, epoch: int) -> Mapping[str, float]:
         """Raise the thresholds towards the means of their classes."""
         warm = self.warms_up(epoch)
-        stay = _WARMUP_DECAY if warm else self.tau_momentum
+        stay = self._tau_momenta[warm]
         scale = 1.0 if warm else 1.0 + self.delta
         for values, tau in ((self.clean, self.tau_clean), (self.outside, self.tau_outside)):
             means = self._means(values.values)
@@ -241,6 +257,11 @@ class JoSNC(ConsistencyMethod):
         if self.thresholds == "class":
             return class_means(values, self.task.labels, self.task.num_classes)
         return values.nanmean().expand(self.task.num_classes)
+
+
+def _scaled(given: float | None, published: float, epochs: int, now: int) -> float:
+    """Return a momentum: as given, or one that leaves as much over the epochs of this run."""
+    return published ** (epochs / max(now, 1)) if given is None else given
 
 
 def _logits_and_projection(net: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:

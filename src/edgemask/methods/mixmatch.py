@@ -15,7 +15,7 @@ from edgemask.methods.parts.losses import negative_entropy, prior_penalty
 from edgemask.methods.parts.memory import SampleTable
 from edgemask.methods.parts.mixing import mix_rows
 from edgemask.methods.parts.pseudo_labels import co_guess, refine_labels, sharpen
-from edgemask.methods.parts.schedules import linear_ramp
+from edgemask.methods.parts.schedules import is_asymmetric, linear_ramp
 from edgemask.methods.warmup import WarmupMethod
 
 if TYPE_CHECKING:
@@ -69,7 +69,6 @@ class MixMatch(WarmupMethod):
     entropy_penalty: bool | None = None
     temperature: Positive = 0.5
     alpha: NonNegative = 4.0
-    lambda_u: NonNegative = 25.0
     ramp: NonNegative = 16.0
     unlabelled_loss: bool = True
     subset: Count | None = None
@@ -106,6 +105,11 @@ class MixMatch(WarmupMethod):
             feeds = self._feeds(name)
         role = "warmup" if kind == "warmup" else "train"
         return Phase(name=f"{role}/{name}", train=(name,), frozen=peers, feeds=feeds)
+
+    @property
+    def unlabelled_weight(self) -> float:
+        """The weight ``lambda_u`` of the unlabelled loss."""
+        raise NotImplementedError
 
     def divide(self, name: str, epoch: int) -> None:
         """Score the samples and call :meth:`keep` for the network that is about to learn."""
@@ -198,7 +202,7 @@ class MixMatch(WarmupMethod):
         if len(logits) > rows:
             gap = F.mse_loss(logits[rows:].softmax(dim=1), goal[rows:])
             weight = linear_ramp(clock.time, start=self.warmup_epochs, length=self.ramp)
-            terms["unlabelled"] = self.lambda_u * weight * gap
+            terms["unlabelled"] = self.unlabelled_weight * weight * gap
         return StepResult(torch.stack(list(terms.values())).sum(), terms)
 
     def more_terms(self, name: str, unlabelled: Batch) -> dict[str, Tensor]:
@@ -211,7 +215,7 @@ class MixMatch(WarmupMethod):
         loss = F.cross_entropy(logits, batch.target)
         penalised = self.entropy_penalty
         if penalised is None:
-            penalised = (self.task.noise_kind or "").startswith(("asym", "pair"))
+            penalised = is_asymmetric(self.task.noise_kind)
         return StepResult(loss + negative_entropy(logits).mean() if penalised else loss)
 
     def _refined(self, name: str, batch: Batch) -> tuple[Tensor, Tensor]:

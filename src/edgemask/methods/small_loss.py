@@ -24,7 +24,10 @@ class SmallLoss(Method):
     The selection is made within the samples that one process has in a (micro-)batch.
 
     Args:
-        forget_rate: The last drop rate; None takes the noise rate of the labels.
+        forget_rate: The last drop rate; None takes the share of wrong labels.
+        noise_rate: Which rate that share is where EdgeMask made the noise: ``realised``, the share
+            of labels that are wrong, as the papers mean it, or ``nominal``, the rate that the
+            noise was made with, which the released codes pass on.
         gradual: Epochs over which the drop rate rises.
         exponent: Shape of the rise.
         schedule: Form of the rise, ``paper`` or ``released``; see
@@ -37,6 +40,7 @@ class SmallLoss(Method):
     uses_criterion = False
 
     forget_rate: NoiseRate | None = None
+    noise_rate: Literal["realised", "nominal"] = "realised"
     gradual: Annotated[int, Range(0)] = 10
     exponent: Positive = 1.0
     schedule: Literal["paper", "released"] = "paper"
@@ -48,15 +52,13 @@ class SmallLoss(Method):
     def setup(self, task: Task, nets: dict[str, nn.Module]) -> None:
         """Make the table of votes."""
         super().setup(task, nets)
-        name = type(self).__name__
-        self.rate = known_rate(name, "forget_rate", self.forget_rate, self.known_rate(task))
+        rates = (task.realised_rate, task.nominal_rate)
+        if self.noise_rate == "nominal":
+            rates = rates[::-1]
+        self.rate = known_rate(type(self).__name__, "forget_rate", self.forget_rate, *rates)
         # By sample: how often a network selected it, and how often it was in a batch.
         table = SampleTable(task.num_samples, 2, device=task.device)
         self.votes = self.remember("votes", table)
-
-    def known_rate(self, task: Task) -> float | None:
-        """Return the drop rate that suits the labels, where their noise is known."""
-        return task.noise_rate
 
     def start_epoch(self, epoch: int) -> None:
         """Set the drop rate."""

@@ -128,6 +128,11 @@ class UNICON(MixMatch):
         again = phase.startswith("warmup") and epoch >= self.warmup_epochs
         return replace(planned, lr=self.rewarm_lr) if again else planned
 
+    @property
+    def unlabelled_weight(self) -> float:
+        """The weight of the unlabelled loss."""
+        return self.lambda_u
+
     def divide(self, name: str, epoch: int) -> None:
         """Score with both networks, anew for each of them."""
 

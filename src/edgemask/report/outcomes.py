@@ -65,7 +65,8 @@ def accuracies(run: RunRecord) -> dict[str, FinalValue]:
     found = [
         key
         for key in sorted(keys)
-        if key.startswith(("test/", "test.")) and key.endswith(("accuracy", "/top5"))
+        if key.startswith(("test/", "test."))
+        and (key.endswith(("accuracy", "/top5")) or "/accuracy." in key)
     ]
     order = {"test/accuracy": 0, "test/balanced_accuracy": 1, "test/top5": 2}
     return {key: final_value(run, key) for key in sorted(found, key=lambda key: order.get(key, 3))}

@@ -47,6 +47,7 @@ _TITLES = {
     "test/accuracy": "test accuracy",
     "test/balanced_accuracy": "balanced accuracy",
     "test/top5": "top-5 accuracy",
+    "test/networks_accuracy": "mean accuracy of the single networks",
 }
 
 
@@ -55,6 +56,8 @@ def metric_title(key: str) -> str:
     if key in _TITLES:
         return _TITLES[key]
     where, _, what = key.partition("/")
+    if what.startswith("accuracy."):
+        what = f"accuracy of the network {what.removeprefix('accuracy.')!r}"
     return f"{where.removeprefix('test.')} {what.replace('_', ' ')}"
 
 

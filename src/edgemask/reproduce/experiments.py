@@ -68,6 +68,9 @@ class ExperimentRow:
     """None for a system that the paper only quotes."""
     inference: str | None = None
     """Test the row's runs with this inference instead of the trained one (Table S4)."""
+    metric: str | None = None
+    """The metric that counts, where the released code of the row reports another one than the
+    column's, such as the mean of single networks instead of their ensemble."""
     statistic: str | None = None
     """Which of a run's accuracies counts; None takes the column's."""
     columns: tuple[str, ...] | None = None

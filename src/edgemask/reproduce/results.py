@@ -38,11 +38,11 @@ def collect(plan: ExperimentPlan, experiment: Experiment) -> list[CellResult]:
     results = []
     for cell, run in plan.finished(experiment):
         row, column = cell.row, cell.column
-        statistic = row.statistic or column.statistic
+        statistic, metric = row.statistic or column.statistic, row.metric or column.metric
         if row.inference is not None:
-            value = _evaluated_with(run, row.inference).get(column.metric)
+            value = _evaluated_with(run, row.inference).get(metric)
         else:
-            value = run.summary.get(column.metric, {}).get(statistic)
+            value = run.summary.get(metric, {}).get(statistic)
         if value is not None:
             name, facts = run.path.name, _facts(run, statistic)
             results.append(CellResult(row.key, column.key, cell.seed, float(value), name, facts))

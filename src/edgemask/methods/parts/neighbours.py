@@ -34,6 +34,11 @@ class Neighbours(NamedTuple):
         """Which of them exist, ``(B, k)``."""
         return self.similarity > -torch.inf
 
+    def with_gradient(self, queries: Tensor, keys: Tensor) -> Neighbours:
+        """Return the same neighbours with similarities that carry the queries' gradient."""
+        similarity = torch.einsum("bd,bkd->bk", queries.float(), keys[self.position].float())
+        return Neighbours(torch.where(self.found, similarity, -torch.inf), self.position)
+
 
 def nearest_neighbours(
     queries: Tensor,

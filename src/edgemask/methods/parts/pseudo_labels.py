@@ -126,7 +126,9 @@ def neighbour_target(
     Returns:
         Targets ``(B, C)``, and which rows have a neighbour of positive similarity, ``(B,)``.
     """
-    weight = neighbours.similarity.clamp(min=0).pow(power)
+    # The slope of a power below 1 is infinite at 0, which would turn a gradient of 0 into NaN.
+    near = neighbours.similarity > 0
+    weight = torch.where(near, neighbours.similarity, 1.0).pow(power) * near
     total = weight.sum(dim=1, keepdim=True)
     predictions = F.softmax(logits[neighbours.position].float() / temperature, dim=2)
     target = (weight / total.clamp(min=1e-12)).unsqueeze(2).mul(predictions).sum(dim=1)

@@ -6,19 +6,36 @@ from typing import Literal
 
 from edgemask.errors import UserError
 
-__all__ = ["drop_rate", "known_rate", "linear_ramp", "threshold", "warmup_epochs"]
+__all__ = [
+    "drop_rate",
+    "is_asymmetric",
+    "known_rate",
+    "linear_ramp",
+    "threshold",
+    "warmup_epochs",
+]
 
 
-def known_rate(method: str, option: str, given: float | None, known: float | None) -> float:
+def is_asymmetric(kind: str | None) -> bool:
+    """Return whether a kind of noise sends each class to one other: asymmetric or a pair flip.
+
+    Example:
+        >>> [is_asymmetric(kind) for kind in ("asymmetric", "open-asym", "pair", "symmetric", None)]
+        [True, True, True, False, False]
+    """
+    return (kind or "").removeprefix("open-").startswith(("asym", "pair"))
+
+
+def known_rate(method: str, option: str, given: float | None, *known: float | None) -> float:
     """Return the noise rate that a method works with, or say that it needs one.
 
     Args:
         method: The method's name, for the message.
         option: The option that gives the rate.
         given: Its value.
-        known: The rate of the labels, where it is known.
+        known: Rates of the labels, None where unknown; the first one that is known is taken.
     """
-    rate = given if given is not None else known
+    rate = next((rate for rate in (given, *known) if rate is not None), None)
     if rate is None:
         raise UserError(
             f"{method} has to know what share of the labels is wrong, and for these labels nobody "

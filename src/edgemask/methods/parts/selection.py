@@ -18,7 +18,7 @@ __all__ = [
     "low_loss_posterior",
     "min_max",
     "small_loss",
-    "trust_from_cleanness",
+    "trust_from_probability",
     "uniform_selection",
 ]
 
@@ -183,14 +183,18 @@ def low_loss_posterior(losses: Tensor, *, reg_covar: float = 5e-4) -> Tensor:
     return torch.from_numpy(fit.posterior_low).to(losses)
 
 
-def trust_from_cleanness(values: Tensor) -> Tensor | None:
-    """Return the probability that each label is right, or None before all samples were seen.
+def trust_from_probability(values: Tensor) -> Tensor | None:
+    """Return the trust in each label, which never falls with its probability p[y].
 
-    Cleanness ranks the samples; what counts as clean depends on the smoothing of the labels. So two
-    Gaussians are fitted to ``1 - cleanness``, and trust is the posterior of the lower one.
+    How sure a network gets depends on how far its labels are smoothed. So two Gaussians are fitted
+    to ``1 - p[y]``, and trust is the posterior of the lower one.
 
     Args:
-        values: Cleanness of each sample, ``(N,)``; NaN for one that was not seen.
+        values: Predicted probability of each given label, ``(N,)``; NaN for a sample that was not
+            seen.
+
+    Returns:
+        ``(N,)``, or None before all samples were seen.
     """
     if bool(values.isnan().any()):
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated
 
 import torch
@@ -9,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from edgemask._options import Range
-from edgemask.losses.base import Loss, NonNegative, at_label, expected, loss, valid_labels
+from edgemask.losses.base import Loss, NonNegative, at_label, expected, loss
 
 __all__ = ["CELoss", "FocalLoss", "LabelSmoothingLoss", "cross_entropy", "focal", "focal_terms"]
 
@@ -52,10 +53,17 @@ class CELoss(Loss):
             (self.weight is None and self.scale == 1.0 and self.reduction == "mean")
             and (logits.dtype == torch.float32 and target.dtype == torch.int64 and logits.is_cpu)
             and (logits.ndim == 2 and logits.shape[1] > 1 and logits.shape[:1] == target.shape)
-            and (target.numel() > 0)
+            and not torch.compiler.is_compiling()
         )
-        if usual and valid_labels(target, logits.shape[1], self.ignore_index) is None:
-            return F.cross_entropy(logits, target)  # the same in fewer operations
+        if usual:
+            # torch's own operator is quicker and checks the labels as well. What it refuses, and a
+            # batch without any label that counts (not a number there), is left to the general way.
+            try:
+                value = F.cross_entropy(logits, target, ignore_index=self.ignore_index)
+            except IndexError:
+                return super().forward(logits, target, index)
+            if math.isfinite(value.item()):
+                return value
         return super().forward(logits, target, index)
 
 

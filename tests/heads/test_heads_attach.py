@@ -124,7 +124,8 @@ def test_weights_optimiser_mode_and_random_state_are_kept(head: str) -> None:
     assert model.head.bias is bias
     assert not model.head.bias.requires_grad
     assert not model.head.training
-    assert torch.equal(model(x), nn.functional.linear(model.body(x), weight, bias))
+    wanted = nn.functional.linear(model.body(x), weight, bias)
+    assert torch.equal(model(x), getattr(model.head, "scale", 1.0) * wanted)
     model.train()
     old = weight.detach().clone()
     optimiser.zero_grad()

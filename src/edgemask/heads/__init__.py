@@ -14,6 +14,7 @@ from edgemask.heads.dropconnect import DropConnectLinear
 from edgemask.heads.dropout import DropoutLinear
 from edgemask.heads.kan import KANLinear
 from edgemask.heads.policies import POLICIES
+from edgemask.heads.scaled import ScaledLinear
 from edgemask.heads.sem import SEMLinear
 from edgemask.heads.skan import SKANLinear
 from edgemask.heads.steps import one_step, predicting
@@ -28,6 +29,7 @@ __all__ = [
     "KANLinear",
     "SEMLinear",
     "SKANLinear",
+    "ScaledLinear",
     "attach",
     "detach",
     "find_classifier",
@@ -47,6 +49,7 @@ HEADS: Registry[type[nn.Module]] = Registry(
         "dropout": DropoutLinear,
         "dropconnect": DropConnectLinear,
         "dynamic-dropconnect": DynamicDropConnectLinear,
+        "scaled": ScaledLinear,
     },
     aliases={"ddc": "dynamic-dropconnect"},
 )

@@ -75,7 +75,7 @@ def waits(tiny, tmp_path, monkeypatch):
                 return real(self, position)
 
         monkeypatch.setattr(Feeds, "_at", batch)
-        monkeypatch.setenv("EDGEMASK_NATIVE", "0")  # what a head does on a GPU
+        monkeypatch.setattr("edgemask.heads.native.enabled", False)  # what a head does on a GPU
         with CountWaits() as mode:
             watch = Steps(mode)
             train(tiny(*layers), out=tmp_path / "run", observers=[watch])

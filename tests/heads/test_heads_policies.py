@@ -72,7 +72,7 @@ def test_bernoulli_fixed_of_one_keeps_every_edge() -> None:
 
 @pytest.mark.parametrize("native", [True, False])
 def test_dead_features_under_every_policy(native: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("EDGEMASK_NATIVE", str(int(native)))
+    monkeypatch.setattr("edgemask.heads.native.enabled", native)
     x = torch.randn(64, 40)
     x[:, ::2] = 0.0  # their edges score 0
     for policy, share in [("bernoulli_fixed(0.5)", 0.5), ("topk(0.9)", 0.0), ("bernoulli", 0.0)]:

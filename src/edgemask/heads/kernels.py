@@ -1,210 +1,249 @@
-"""The kernels of :mod:`edgemask.heads.native`, compiled by numba when they are first called.
+"""The compiled code of :mod:`edgemask.heads.native`: two functions, made by numba.
 
-They release the interpreter's lock and use no threads of numba's own, so that Python threads may
-enter at once and processes may fork. The compiled code is kept on disk where a folder can be
-written. Loops run along one row of edges, whose buffers stay in the cache, and have no branches:
-the compiler turns them into vector instructions. Results are those of plain torch in
+They take addresses, release the interpreter's lock and use no threads of numba's own, so that
+Python threads may enter at once and processes may fork. What is compiled is kept on disk where a
+folder can be written. Loops run along one row of edges, whose buffers stay in the cache, and have
+no branches: the compiler turns them into vector instructions. Results are those of plain torch in
 :mod:`edgemask.heads.sem`, up to the order in which sums are taken.
 """
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from typing import Any
 
+import numba
 import numpy as np
-from numba import njit, uint32, uint64
+from numba import types
 
-__all__ = ["apply_mask", "column_factor", "extremes", "is_finite", "step", "update"]
+__all__ = ["ALL", "EXTREMES", "KEEP", "SQUARES", "UPDATE", "apply_mask", "finite", "joined", "step"]
+
+SQUARES, EXTREMES, UPDATE, KEEP = 1, 2, 4, 8
+ALL = SQUARES | EXTREMES | UPDATE
 
 _M0, _M1 = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
 _W0, _W1 = np.uint32(0x9E3779B9), np.uint32(0xBB67AE85)
-_32, _9 = np.uint64(32), np.uint32(9)
+_32, _9, _WORD = np.uint64(32), np.uint32(9), np.int64(0xFFFFFFFF)
 _INFINITE = 0x7F800000  # the bits of the first float32 that is not finite
 _LARGEST = np.int32(0x7FFFFFFF)
 _SMALLEST_SCORE = np.float32(1e-12)
-_ONE, _HALF, _UNIT = np.float32(1.0), np.float32(0.5), np.float32(2.0**-23)
+_ZERO, _ONE, _HALF, _UNIT = (np.float32(x) for x in (0.0, 1.0, 0.5, 2.0**-23))
+
+_carray: Any = numba.carray  # type: ignore[attr-defined]
+_pointer: Any = types.CPointer
+_FLOATS, _INTEGERS, _BYTES = (_pointer(t) for t in (types.float32, types.int64, types.uint8))
+_SIZE, _WORD32, _FLOAT = types.int64, types.uint32, types.float32
 
 
-def compiled(function: Callable[..., Any]) -> Any:
-    """Compile a function at its first call, or load what an earlier process compiled."""
-    try:
-        return njit(nogil=True, error_model="numpy", cache=True)(function)
-    except RuntimeError:  # no folder that the compiled code could be written to
-        return njit(nogil=True, error_model="numpy")(function)
+def compiled(*arguments: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Compile a function now, or load what an earlier process compiled; addresses are integers."""
+
+    def compile_(function: Callable[..., Any]) -> Any:
+        signature, cfunc = _SIZE(*arguments), numba.cfunc
+        try:
+            code: Any = cfunc(signature, cache=True, error_model="numpy")(function)
+        except RuntimeError:  # no folder that the compiled code could be written to
+            code = cfunc(signature, error_model="numpy")(function)
+        plain: dict[Any, Any] = {
+            _SIZE: ctypes.c_int64,
+            _WORD32: ctypes.c_uint32,
+            _FLOAT: ctypes.c_float,
+        }
+        kinds = [plain.get(argument, ctypes.c_void_p) for argument in arguments]
+        call: Any = ctypes.CFUNCTYPE(ctypes.c_int64, *kinds)(code.address)
+        call.code = code  # which lives as long as the function
+        return call
+
+    return compile_
 
 
-@njit(inline="always")
+inlined = numba.njit(inline="always")
+
+
+@inlined
 def _philox(a: Any, b: Any, c: Any, d: Any, k0: Any, k1: Any) -> Any:
     """Philox4x32-10; the loop is unrolled by the compiler."""
     for _ in range(10):
-        left, right = uint64(a) * _M0, uint64(c) * _M1
+        left, right = np.uint64(a) * _M0, np.uint64(c) * _M1
         a, b, c, d = (
-            uint32(uint32(right >> _32) ^ b ^ k0),
-            uint32(right),
-            uint32(uint32(left >> _32) ^ d ^ k1),
-            uint32(left),
+            np.uint32(np.uint32(right >> _32) ^ b ^ k0),
+            np.uint32(right),
+            np.uint32(np.uint32(left >> _32) ^ d ^ k1),
+            np.uint32(left),
         )
-        k0, k1 = uint32(k0 + _W0), uint32(k1 + _W1)
+        k0, k1 = np.uint32(k0 + _W0), np.uint32(k1 + _W1)
     return a, b, c, d
 
 
-@compiled
-def column_factor(samples: Any, root: bool, squares: Any, factor: Any) -> None:
-    """Write the sum of squares of each column, and its mean or the root of that."""
-    count, columns = samples.shape
-    squares[:] = 0
-    for i in range(count):
-        for k in range(columns):
+@inlined
+def _sum_squares(samples: Any, squares: Any) -> None:
+    for k in range(len(squares)):
+        squares[k] = 0
+    for i in range(len(samples)):
+        for k in range(len(squares)):
             squares[k] += samples[i, k] * samples[i, k]
-    for k in range(columns):
-        factor[k] = squares[k] / np.float32(count)
-    if root:
-        for k in range(columns):
-            factor[k] = np.sqrt(factor[k])
 
 
-@compiled
-def raw_row(matrix: Any, row: int, power: int, factor: Any, out: Any) -> None:
-    """Eq. 13 for one row of edges."""
+@inlined
+def _find_factor(squares: Any, count: Any, given: Any, root: Any, factor: Any) -> None:
+    if root == 1:
+        for k in range(len(factor)):
+            factor[k] = np.sqrt(squares[k] / np.float32(count))
+    elif root == 0:
+        for k in range(len(factor)):
+            factor[k] = squares[k] / np.float32(count)
+    elif root == -1:
+        for k in range(len(factor)):
+            factor[k] = given[k]
+
+
+@inlined
+def _score_row(matrix: Any, row: Any, power: Any, factor: Any, out: Any) -> None:
+    """Eq. 13."""
     if power == 1:
-        for k in range(len(out)):
+        for k in range(len(factor)):
             out[k] = abs(matrix[row, k]) * factor[k]
     elif power == 2:
-        for k in range(len(out)):
+        for k in range(len(factor)):
             out[k] = matrix[row, k] * matrix[row, k] * factor[k]
-    else:
-        for k in range(len(out)):
+    elif power == 0:
+        for k in range(len(factor)):
             out[k] = factor[k]
+    else:  # the matrix holds the scores
+        for k in range(len(factor)):
+            out[k] = abs(matrix[row, k])
 
 
-@compiled
-def extremes(matrix: Any, power: int, factor: Any, first: int, stop: int) -> Any:
-    """Return the smallest and largest raw score of some rows as bits.
-
-    Numbers that are not negative are ordered as their bits, and integers have no NaN that stands
-    in the way of vector instructions. A NaN or an infinite score shows as bits that are negative
-    or too large.
-    """
-    raw = np.empty(matrix.shape[1], np.float32)
-    bits = raw.view(np.int32)
+@inlined
+def _find_extremes(
+    matrix: Any, first: Any, stop: Any, power: Any, factor: Any, new: Any, bits: Any
+) -> Any:
     low, high = _LARGEST, np.int32(0)
     for j in range(first, stop):
-        raw_row(matrix, j, power, factor, raw)
-        for k in range(len(bits)):
+        _score_row(matrix, j, power, factor, new)
+        for k in range(len(factor)):
             low = min(low, bits[k])
             high = max(high, bits[k])
     return low, high
 
 
-@compiled
-def is_finite(low: int, high: int) -> bool:
-    """Whether extremes that :func:`extremes` gave belong to finite scores."""
-    return low >= 0 and high < _INFINITE
+@inlined
+def _fill_row(scores: Any, row: Any, value: Any) -> None:
+    for k in range(scores.shape[1]):
+        scores[row, k] = value
 
 
-@compiled
-def update(
-    matrix: Any,
-    power: int,
-    factor: Any,
-    weight: Any,
-    scores: Any,
-    kept: Any,
-    mask: Any,
-    low_bits: int,
-    high_bits: int,
-    steps: int,
-    beta: float,
-    seed: int,
-    stream: int,
-    thresholds: Any,
-    first: int,
-    stop: int,
-) -> None:
-    """Normalise, smooth and draw some rows (Eqs. 14 to 16); write mask and kept weights."""
-    columns = matrix.shape[1]
-    usable = is_finite(low_bits, high_bits)
-    bounds = np.array([low_bits, high_bits], np.int32).view(np.float32)
-    low, high = bounds[0], bounds[1]
-    span = high - low
-    pace = _ONE if steps == 0 else np.float32(1.0 - beta)
+@inlined
+def _smooth_row(scores: Any, row: Any, new: Any, low: Any, span: Any, pace: Any) -> None:
+    """Eqs. 14 and 15, rounded as plain torch rounds."""
     rest = _ONE - pace
-    certain, cap, floor = thresholds
-    certain, cap, floor = np.float32(certain), np.float32(cap), np.float32(floor)
-    k0, k1 = uint32(seed & 0xFFFFFFFF), uint32((seed >> 32) & 0xFFFFFFFF)
-    step0, step1 = uint32(steps & 0xFFFFFFFF), uint32((steps >> 32) & 0xFFFFFFFF)
-    new = np.empty(columns, np.float32)
-    words = np.empty(columns + 8, np.uint32)
+    for k in range(scores.shape[1]):
+        fresh = (new[k] - low) / span if span > _ZERO else _ONE
+        s = scores[row, k]
+        gap = fresh - s
+        s = s + pace * gap if pace < _HALF else fresh - gap * rest
+        scores[row, k] = s if s >= _SMALLEST_SCORE else _ZERO
+
+
+@inlined
+def _draw_row(
+    scores: Any, row: Any, steps: Any, seed: Any, stream: Any, limits: Any, words: Any, mask: Any
+) -> None:
+    """Eq. 16."""
+    columns = scores.shape[1]
+    certain, cap, floor = limits
+    k0, k1 = np.uint32(seed & _WORD), np.uint32((seed >> 32) & _WORD)
+    step0, step1 = np.uint32(steps & _WORD), np.uint32((steps >> 32) & _WORD)
+    group, offset = row * columns // 4, row * columns % 4
+    for g in range((offset + columns + 3) // 4):
+        a, b, c, d = _philox(np.uint32(group + g), step0, step1, stream, k0, k1)
+        words[4 * g], words[4 * g + 1], words[4 * g + 2], words[4 * g + 3] = a, b, c, d
+    for k in range(columns):
+        u = (np.float32(words[offset + k] >> _9) + _HALF) * _UNIT
+        s = scores[row, k]
+        mask[row, k] = (s >= certain) | (u <= max(min(s, cap), floor))
+
+
+@inlined
+def _keep_row(weight: Any, row: Any, mask: Any, kept: Any) -> None:
+    for k in range(weight.shape[1]):
+        kept[row, k] = weight[row, k] * np.float32(mask[row, k])
+
+
+@compiled(
+    *(_SIZE, _SIZE, _SIZE, _FLOATS, _FLOATS, _SIZE, _FLOATS, _SIZE, _FLOATS),
+    *(_FLOATS, _INTEGERS, _INTEGERS, _WORD32, _FLOAT, _FLOAT, _FLOAT, _FLOAT),
+    *(_BYTES, _FLOATS, _FLOATS, _SIZE, _SIZE, _SIZE, _SIZE, _SIZE),
+)
+def step(  # type: ignore[no-untyped-def]
+    count, rows, columns, samples_, matrix_, power, given_, root, squares_,
+    scores_, steps_, seed_, stream, pace, certain, cap, floor,
+    mask_, weight_, kept_, parts, first, stop, low_bits, high_bits,
+):  # fmt: skip
+    """Make a step of Algorithm 1, or parts of it for some rows; return the scores' extremes.
+
+    ``SQUARES`` sums the squares of each feature; the factor of the scores is their mean (``root``
+    0), its root (1), what is given (-1) or none (-2). ``EXTREMES`` finds the smallest and largest
+    raw score, as bits: numbers that are not negative are ordered as their bits, and integers have
+    no NaN that stands in the way of vector instructions; a NaN or an infinite score shows as bits
+    that are negative or too large. ``UPDATE`` normalises, smooths and draws, and ``KEEP``
+    multiplies the weights by the mask. A call that makes ``ALL`` of a step counts it, too.
+    """
+    samples, squares = _carray(samples_, (count, columns)), _carray(squares_, (columns,))
+    matrix, given = _carray(matrix_, (rows, columns)), _carray(given_, (columns,))
+    scores, mask = _carray(scores_, (rows, columns)), _carray(mask_, (rows, columns))
+    weight, kept = _carray(weight_, (rows, columns)), _carray(kept_, (rows, columns))
+    new, words = np.empty(columns + 2, np.float32), np.empty(columns + 8, np.uint32)
+    bits, factor = new.view(np.int32), np.empty(columns, np.float32)
+    low, high = np.int32(low_bits), np.int32(high_bits)
+    steps = seed = np.int64(0)
+    smallest = span = _ZERO
+    usable: Any = False
+    if parts & SQUARES:
+        _sum_squares(samples, squares)
+    if parts & (EXTREMES | UPDATE):
+        _find_factor(squares, count, given, root, factor)
+    if parts & EXTREMES:
+        low, high = _find_extremes(matrix, first, stop, power, factor, new, bits)
+    if parts & UPDATE:
+        counter = _carray(steps_, (1,))
+        steps, seed = counter[0], _carray(seed_, (1,))[0]
+        usable = low >= 0 and high < _INFINITE
+        bits[0], bits[1] = low, high
+        smallest, span = new[0], new[1] - new[0]
+        if steps == 0:
+            pace = _ONE
+        if parts & ALL == ALL and usable:
+            counter[0] = steps + 1
     for j in range(first, stop):
-        if usable:
-            if high > low:
-                raw_row(matrix, j, power, factor, new)
-                for k in range(columns):
-                    new[k] = (new[k] - low) / span
-            else:
-                new[:] = 1
-            if pace < _HALF:
-                for k in range(columns):
-                    s = scores[j, k] + pace * (new[k] - scores[j, k])
-                    scores[j, k] = s if s >= _SMALLEST_SCORE else np.float32(0)
-            else:
-                for k in range(columns):
-                    s = new[k] - (new[k] - scores[j, k]) * rest
-                    scores[j, k] = s if s >= _SMALLEST_SCORE else np.float32(0)
-        elif steps == 0:
-            scores[j] = 1
-        edge = j * columns
-        group, offset = edge // 4, edge % 4
-        for g in range((offset + columns + 3) // 4):
-            a, b, c, d = _philox(uint32(group + g), step0, step1, uint32(stream), k0, k1)
-            words[4 * g] = a
-            words[4 * g + 1] = b
-            words[4 * g + 2] = c
-            words[4 * g + 3] = d
-        for k in range(columns):
-            s = scores[j, k]
-            u = (np.float32(words[offset + k] >> _9) + _HALF) * _UNIT
-            on = (s >= certain) | (u <= max(min(s, cap), floor))
-            mask[j, k] = on
-            if kept is not None:
-                kept[j, k] = weight[j, k] * np.float32(on)
+        if parts & UPDATE:
+            if usable:
+                _score_row(matrix, j, power, factor, new)
+                _smooth_row(scores, j, new, smallest, span, pace)
+            elif steps == 0:
+                _fill_row(scores, j, _ONE)
+            _draw_row(scores, j, steps, seed, stream, (certain, cap, floor), words, mask)
+        if parts & KEEP:
+            _keep_row(weight, j, mask, kept)
+    return (np.int64(high) << 32) | (np.int64(low) & _WORD)
 
 
-@compiled
-def step(
-    samples: Any,
-    given: bool,
-    root: bool,
-    squares: Any,
-    matrix: Any,
-    power: int,
-    factor: Any,
-    weight: Any,
-    scores: Any,
-    kept: Any,
-    mask: Any,
-    steps: int,
-    beta: float,
-    seed: int,
-    stream: int,
-    thresholds: Any,
-) -> bool:
-    """Make a whole step; return whether the batch was usable."""
-    column_factor(samples, root, squares, np.empty_like(factor) if given else factor)
-    rows = len(matrix)
-    low, high = extremes(matrix, power, factor, 0, rows)
-    update(
-        matrix, power, factor, weight, scores, kept, mask, low, high, steps, beta, seed, stream,
-        thresholds, 0, rows,
-    )  # fmt: skip
-    finite: bool = is_finite(low, high)
-    return finite
-
-
-@compiled
-def apply_mask(gradient: Any, mask: Any, first: int, stop: int) -> None:
+@compiled(_FLOATS, _BYTES, _SIZE, _SIZE, _SIZE)
+def apply_mask(gradient_, mask_, columns, first, stop):  # type: ignore[no-untyped-def]
     """Multiply some rows of a gradient by the mask, in place."""
+    gradient, mask = _carray(gradient_, (stop, columns)), _carray(mask_, (stop, columns))
     for j in range(first, stop):
-        for k in range(gradient.shape[1]):
+        for k in range(columns):
             gradient[j, k] *= np.float32(mask[j, k])
+    return 0
+
+
+def joined(extremes: list[int]) -> tuple[int, int]:
+    """Join the extremes of several calls of :func:`step`; return the lowest and highest bits."""
+    return min(ctypes.c_int32(e).value for e in extremes), max(e >> 32 for e in extremes)
+
+
+def finite(low: int, high: int) -> bool:
+    """Whether these bits belong to finite scores."""
+    return low >= 0 and high < _INFINITE

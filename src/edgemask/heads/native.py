@@ -8,23 +8,30 @@ variable ``EDGEMASK_NATIVE=0``; without it plain torch does the same, more slowl
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import functools
 import os
+import sys
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.autograd import forward_ad
 
 from edgemask.errors import EdgeMaskWarning
 from edgemask.heads.policies import Thresholds
 
-__all__ = ["Magnitudes", "Step", "kept_weights", "step", "usable"]
+__all__ = ["Magnitudes", "State", "masked_linear", "step", "usable"]
+
+enabled = os.environ.get("EDGEMASK_NATIVE") != "0"
 
 _LARGE = 1 << 17  # edges from which on threads are worth waking
+_HUGE, _MADV_HUGEPAGE = 1 << 21, 14
 
 
 class Magnitudes(NamedTuple):
@@ -32,31 +39,19 @@ class Magnitudes(NamedTuple):
 
     Attributes:
         matrix: ``(C, d)``.
-        power: 0, 1 or 2.
+        power: 0, 1 or 2; -1 where the matrix is the raw scores.
         factor: ``(d,)``, or None for the mean square of each feature.
         root: Whether to take the root of that mean.
     """
 
     matrix: Tensor
-    power: int
-    factor: Tensor | None
+    power: int = -1
+    factor: Tensor | None = None
     root: bool = False
 
 
-class Step(NamedTuple):
-    """What a step leaves.
-
-    Attributes:
-        mask: Booleans, ``(C, d)``.
-        kept: The weights times the mask, or None where no weights were given.
-        squares: The sum of squares of each feature over the batch.
-        usable: Whether the scores of the batch were finite: then the step counts.
-    """
-
-    mask: Tensor
-    kept: Tensor | None
-    squares: Tensor
-    usable: bool
+State = tuple[Tensor, Tensor, Tensor]
+"""A head's buffers, which a step updates: scores, number of steps, seed."""
 
 
 @functools.cache
@@ -74,20 +69,41 @@ def _kernels() -> Any:
     return kernels
 
 
-def usable(*tensors: Tensor) -> bool:
+def usable(input: Tensor, weight: Tensor, state: State | None = None) -> bool:
     """Whether the native path can be taken: plain float32 tensors on a CPU, in eager mode."""
     return (
         not torch.compiler.is_compiling()
-        and all(
-            type(tensor) in (Tensor, nn.Parameter)
-            and tensor.dtype is torch.float32
-            and tensor.device.type == "cpu"
-            for tensor in tensors
-        )
+        and enabled
+        and _is_plain(input)
+        and _is_plain(weight)
+        and (state is None or _is_fit(state, weight))
         and not torch._C._are_functorch_transforms_active()
         and not torch.is_autocast_enabled("cpu")
-        and os.environ.get("EDGEMASK_NATIVE") != "0"
+        and forward_ad._current_level < 0
         and _kernels() is not None
+    )
+
+
+def _is_plain(tensor: Tensor) -> bool:
+    kind = type(tensor)
+    return (
+        (kind is Tensor or kind is nn.Parameter)
+        and tensor.dtype is torch.float32
+        and tensor.is_cpu
+        and tensor.layout is torch.strided
+    )
+
+
+def _is_fit(state: State, weight: Tensor) -> bool:
+    """Whether the buffers are as a head makes them: the kernel trusts their addresses."""
+    scores, steps, seed = state
+    return (
+        _is_plain(scores)
+        and scores.shape == weight.shape
+        and scores.is_contiguous()
+        and steps.dtype is seed.dtype is torch.int64
+        and steps.is_cpu
+        and seed.is_cpu
     )
 
 
@@ -95,109 +111,168 @@ def step(
     samples: Tensor,
     magnitudes: Magnitudes,
     weight: Tensor | None,
-    scores: Tensor,
-    *,
-    steps: int,
-    seed: int,
+    state: State,
     stream: int,
     beta: float,
     thresholds: Thresholds,
-) -> Step:
-    """Update the scores in place with a batch and draw a mask.
+) -> tuple[Tensor, Tensor | None, Tensor]:
+    """Update the state in place with a batch and draw a mask.
+
+    A batch whose scores are not finite leaves the state as it is, as in plain torch.
 
     Args:
         samples: The batch, ``(N, d)``.
         magnitudes: What the raw scores come from.
-        weight: The weights of which the kept ones are wanted.
-        scores: Smoothed scores; updated.
-        steps: The number of steps so far.
-        seed: The head's seed.
+        weight: The weights of which the kept ones are wanted, if any.
+        state: The head's buffers.
         stream: The stream of its random numbers.
         beta: Momentum of the scores.
         thresholds: The three numbers of the policy.
+
+    Returns:
+        The mask, ``(C, d)`` booleans; the weights times the mask; the sum of squares of each
+        feature over the batch.
     """
     kernels = _kernels()
     matrix, power, factor, root = magnitudes
-    squares = torch.empty(samples.shape[1])
-    mask = torch.empty(matrix.shape, dtype=torch.bool)
-    kept = None if weight is None else torch.empty(matrix.shape)
-    given = factor is not None
-    means = np.empty(samples.shape[1], np.float32) if factor is None else _array(factor)
-    source, batch = _array(matrix), _array(samples)
-    arrays = (
-        source,
-        power,
-        means,
-        source if weight is None else _array(weight),
-        scores.numpy(),
-        None if kept is None else kept.numpy(),
-        mask.numpy(),
-    )
-    draw = (steps, beta, seed, stream, thresholds)
-    rows = len(matrix)
-    parts = _parts(rows, matrix.numel())
+    rows, columns = matrix.shape
+    # each with a name of its own: what has an address in the call must live as long as it
+    samples, matrix = samples.contiguous(), matrix.contiguous()
+    given = None if factor is None else (factor := factor.contiguous()).data_ptr()
+    squares = torch.empty(columns)
+    mask = _empty(rows, columns, torch.bool)
+    kept, keep = None, 0
+    if weight is not None:
+        weight, kept, keep = weight.contiguous(), _empty(rows, columns), kernels.KEEP
+    scores, steps, seed = state
+    arguments = (
+        len(samples), rows, columns, samples.data_ptr(), matrix.data_ptr(), power,
+        given, root if given is None else -1,
+        squares.data_ptr(), scores.data_ptr(), steps.data_ptr(), seed.data_ptr(), stream,
+        1.0 - beta, *thresholds, mask.data_ptr(),
+        None if weight is None else weight.data_ptr(), None if kept is None else kept.data_ptr(),
+    )  # fmt: skip
+    parts = _parts(rows, columns)
     if len(parts) == 1:
-        good = kernels.step(batch, given, root, squares.numpy(), *arrays, *draw)
-        return Step(mask, kept, squares, good)
-    kernels.column_factor(batch, root, squares.numpy(), np.empty_like(means) if given else means)
-    bounds = _in_threads(lambda a, b: kernels.extremes(source, power, means, a, b), parts)
-    low, high = min(low for low, _ in bounds), max(high for _, high in bounds)
-    _in_threads(lambda a, b: kernels.update(*arrays, low, high, *draw, a, b), parts)
-    return Step(mask, kept, squares, kernels.is_finite(low, high))
+        kernels.step(*arguments, kernels.ALL | keep, 0, rows, 0, 0)
+        return mask, kept, squares
+    kernels.step(*arguments, kernels.SQUARES, 0, 0, 0, 0)
+    found = _in_threads(kernels.step, (*arguments, kernels.EXTREMES), (0, 0), parts)
+    low, high = kernels.joined(found)
+    _in_threads(kernels.step, (*arguments, kernels.UPDATE | keep), (low, high), parts)
+    steps.add_(kernels.finite(low, high))
+    return mask, kept, squares
 
 
-def kept_weights(weight: Tensor, mask: Tensor, kept: Tensor | None = None) -> Tensor:
-    """Return ``weight * mask``, in a pass over memory less than autograd's own product.
+def masked_linear(
+    input: Tensor, weight: Tensor, bias: Tensor | None, mask: Tensor, kept: Tensor | None = None
+) -> Tensor:
+    """Apply a linear layer through the edges of a mask: ``F.linear(input, weight * mask, bias)``.
 
     Args:
-        weight: The weights, which get the gradient.
+        input: Features.
+        weight: The weights.
+        bias: The bias.
         mask: Booleans.
-        kept: The product, where a step has written it already.
+        kept: ``weight * mask``, where a step has written it already.
     """
     if kept is None:
-        kept = weight.detach() * mask
-    result: Tensor = _KeptWeights.apply(weight, (kept, mask))  # type: ignore[no-untyped-call]
+        kept = _kept_weights(weight.detach().contiguous(), mask)
+    result: Tensor = _MaskedLinear.apply(input, weight, bias, (kept, mask))  # type: ignore[no-untyped-call]
     return result
 
 
-class _KeptWeights(torch.autograd.Function):
-    """A product that is known already; its gradient stops at the mask."""
+def _kept_weights(weight: Tensor, mask: Tensor) -> Tensor:
+    kernels = _kernels()
+    rows, columns = weight.shape
+    kept = _empty(rows, columns)
+    nothing = (0, rows, columns, *[None] * 2, 0, None, -1, *[None] * 4, 0, *[0.0] * 4)
+    addresses = mask.data_ptr(), weight.data_ptr(), kept.data_ptr()
+    before = *nothing, *addresses, kernels.KEEP
+    _in_threads(kernels.step, before, (0, 0), _parts(rows, columns))
+    return kept
+
+
+class _MaskedLinear(torch.autograd.Function):
+    """A linear layer on weights times a mask: two products in backward, the mask in place."""
 
     @staticmethod
-    def forward(ctx: Any, _weight: Tensor, known: tuple[Tensor, Tensor]) -> Tensor:
+    def forward(
+        ctx: Any, input: Tensor, weight: Tensor, bias: Tensor | None, known: tuple[Tensor, Tensor]
+    ) -> Tensor:
         kept, mask = known
-        ctx.save_for_backward(mask)
-        return kept
+        ctx.weight = weight
+        ctx.save_for_backward(input, kept, mask)
+        return F.linear(input, kept, bias)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        (mask,) = ctx.saved_tensors
-        plain = type(gradient) is Tensor and gradient.dtype is torch.float32
-        if torch.is_grad_enabled() or not (plain and gradient.is_contiguous()):
-            return gradient * mask, None
-        # the gradient of a matrix product, made for this node alone
-        arrays = (gradient.numpy(), mask.numpy())
-        parts = _parts(len(mask), mask.numel())
-        _in_threads(lambda a, b: _kernels().apply_mask(*arrays, a, b), parts)
-        return gradient, None
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        input, kept, mask = ctx.saved_tensors
+        samples = input
+        rows = gradient
+        if gradient.dim() != 2:
+            rows = gradient.reshape(-1, gradient.shape[-1])
+            samples = input.reshape(-1, input.shape[-1])
+        again = torch.is_grad_enabled()  # somebody will differentiate this gradient, too
+        if again:
+            kept = kept + (ctx.weight - ctx.weight.detach()) * mask
+        wants_input, wants_weight, wants_bias, _ = ctx.needs_input_grad
+        of_input = of_weight = of_bias = None
+        if wants_input:
+            of_input = rows.mm(kept)
+            if rows is not gradient:
+                of_input = of_input.view(input.shape)
+        if wants_weight:
+            of_weight = rows.t().mm(samples)
+            of_weight = of_weight * mask if again else _apply_mask(of_weight, mask)
+        if wants_bias:
+            of_bias = rows.sum(0)
+        return of_input, of_weight, of_bias, None
 
 
-def _array(tensor: Tensor) -> Any:
-    return tensor.detach().contiguous().numpy()
+def _apply_mask(gradient: Tensor, mask: Tensor) -> Tensor:
+    """Multiply a new tensor by the mask, in place where that is possible."""
+    try:
+        addresses = gradient.data_ptr(), mask.data_ptr()
+    except RuntimeError:  # a batch of gradients in one tensor: is_grads_batched
+        return gradient * mask
+    # hooks on saved tensors may have given the mask another layout
+    as_made = gradient.is_contiguous() and mask.is_contiguous() and mask.dtype is torch.bool
+    if not (as_made and _is_plain(gradient)):
+        return gradient * mask
+    rows, columns = mask.shape
+    _in_threads(_kernels().apply_mask, (*addresses, columns), (), _parts(rows, columns))
+    return gradient
 
 
-def _parts(rows: int, edges: int) -> list[tuple[int, int]]:
+def _empty(rows: int, columns: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Make a new tensor; a very large one in huge pages, which Linux hands out much faster."""
+    tensor = torch.empty(rows, columns, dtype=dtype)
+    if tensor.nbytes >= 16 * _HUGE and sys.platform == "linux":
+        start, stop = tensor.data_ptr(), tensor.data_ptr() + tensor.nbytes
+        start, stop = -(-start // _HUGE) * _HUGE, stop // _HUGE * _HUGE
+        with contextlib.suppress(AttributeError):  # advice: where it is not taken, nothing is lost
+            advise = ctypes.CDLL(None).madvise
+            advise(ctypes.c_void_p(start), ctypes.c_size_t(stop - start), _MADV_HUGEPAGE)
+    return tensor
+
+
+def _parts(rows: int, columns: int) -> list[tuple[int, int]]:
     """Divide the rows of a large head among torch's threads."""
-    count = min(torch.get_num_threads(), rows) if edges >= _LARGE else 1
+    count = min(torch.get_num_threads(), rows) if rows * columns >= _LARGE else 1
     if count <= 1:
         return [(0, rows)]
     return [(rows * i // count, rows * (i + 1) // count) for i in range(count)]
 
 
-def _in_threads(run: Callable[[int, int], Any], parts: list[tuple[int, int]]) -> list[Any]:
+def _in_threads(
+    run: Callable[..., Any], before: tuple[Any, ...], after: tuple[Any, ...], parts: list[Any]
+) -> list[Any]:
+    """Call ``run(*before, first, stop, *after)`` for each range of rows."""
     if len(parts) == 1:
-        return [run(*parts[0])]
-    return list(_pool(os.getpid(), len(parts)).map(lambda part: run(*part), parts))
+        return [run(*before, *parts[0], *after)]
+    pool = _pool(os.getpid(), len(parts))
+    return list(pool.map(lambda part: run(*before, *part, *after), parts))
 
 
 @functools.lru_cache(maxsize=1)

@@ -207,34 +207,28 @@ class EdgeScoring(MaskingHead):
         self.steps.add_(usable)
         return self._scaled(mask)
 
-    def magnitudes(self, samples: Tensor) -> native.Magnitudes:
+    def magnitudes(self, samples: Tensor, weight: Tensor) -> native.Magnitudes:
         """Return what the raw scores come from, for the native path."""
-        return native.Magnitudes(
-            self.raw_scores(samples), 1, self.scores.new_ones(samples.shape[1])
-        )
+        return native.Magnitudes(self.raw_scores(samples))
 
     def _new_mask(self, input: Tensor) -> tuple[Tensor, Tensor]:
-        weight = self.edge_weight()
-        if not (
-            isinstance(self.policy, EdgewisePolicy) and native.usable(input, weight, self.scores)
-        ):
+        policy, weight, buffers = self.policy, self.edge_weight(), self._buffers
+        state: Any = buffers["scores"], buffers["steps"], buffers["seed"]  # attributes are slower
+        if not (isinstance(policy, EdgewisePolicy) and native.usable(input, weight, state)):
             return super()._new_mask(input)
-        samples = input.detach().reshape(-1, input.shape[-1])
-        result = native.step(
+        samples = input.detach()
+        if samples.dim() != 2:
+            samples = samples.reshape(-1, samples.shape[-1])
+        mask, self.step_state.kept, squares = native.step(
             samples,
-            self.magnitudes(samples),
+            self.magnitudes(samples, weight),
             weight if self._masks_weight and self._scaling == "none" else None,
-            self.scores,
-            steps=int(self.steps),
-            seed=int(self.seed),
-            stream=self._streams["mask"],
-            beta=self.beta,
-            thresholds=self.policy.thresholds(self.rho),
+            state,
+            self._streams["mask"],
+            self.beta,
+            policy.thresholds(self.rho),
         )
-        if result.usable:
-            self.steps.add_(1)
-        self.step_state.kept = result.kept
-        return self._scaled(result.mask), result.squares
+        return self._scaled(mask), squares
 
     def _scaled(self, mask: Tensor) -> Tensor:
         """Divide kept edges by their keep probability where ``scaling`` asks for it."""
@@ -392,16 +386,16 @@ class SEMLinear(EdgeScoring, nn.Linear):
 
     _masks_weight = True
 
-    def magnitudes(self, samples: Tensor) -> native.Magnitudes:
+    def magnitudes(self, samples: Tensor, weight: Tensor) -> native.Magnitudes:
         rule = CRITERIA[self.criterion]
         if rule.statistic is sum_of_squares and not is_distributed():
-            return native.Magnitudes(self.weight, rule.power, None, rule.factor is torch.sqrt)
-        total = rule.statistic(samples, self.weight.detach(), self.bias)
-        factor = rule.factor(mean_over_ranks(total, len(samples)))
+            return native.Magnitudes(weight, rule.power, None, rule.factor is torch.sqrt)
+        weight = weight.detach()
+        total = rule.statistic(samples, weight, self.bias)
+        factor = rule.factor(mean_over_ranks(total, len(samples))).detach()
         if factor.dim() == 1:
-            return native.Magnitudes(self.weight, rule.power, factor)
-        raw = self.weight.detach().abs() ** rule.power * factor
-        return native.Magnitudes(raw, 1, raw.new_ones(raw.shape[1]))
+            return native.Magnitudes(weight, rule.power, factor)
+        return native.Magnitudes(weight.abs() ** rule.power * factor)
 
     def raw_scores(self, samples: Tensor) -> Tensor:
         return edge_scores(
@@ -423,12 +417,10 @@ class SEMLinear(EdgeScoring, nn.Linear):
             mask = self.expected_mask()
         if mask is None:
             return F.linear(input, self.weight, self.bias)
-        kept = self.step_state.take_kept()
-        if kept is not None or (mask.dtype is torch.bool and native.usable(input, self.weight)):
-            kept = native.kept_weights(self.weight, mask, kept)
-        else:
-            kept = self.weight * mask.to(self.weight.dtype)
-        return F.linear(input, kept, self.bias)
+        weight, kept = self.weight, self.step_state.take_kept()
+        if kept is not None or (mask.dtype is torch.bool and native.usable(input, weight)):
+            return native.masked_linear(input, weight, self.bias, mask, kept)
+        return F.linear(input, weight * mask.to(weight.dtype), self.bias)
 
     def to_plain(self) -> nn.Linear:
         """Return the plain layer that predicts as this head does at inference."""

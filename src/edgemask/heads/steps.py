@@ -193,17 +193,17 @@ class MaskingHead(StepwiseHead):
             return None
         state = self.step_state
         again = state.blocks > 0 and state.drawn
-        with torch.no_grad():
-            if _inside_backward():
-                return self._mask_of_repeated_pass(_sum_of_squares(input), again)
-            if again:
-                state.seen.append(_sum_of_squares(input))
-                return state.mask
-            state.mask, squares = self._new_mask(input)
-            state.missed, state.seen, state.returned = state.seen, [squares], []
-            state.drawn = True
+        if _inside_backward():
+            return self._mask_of_repeated_pass(_sum_of_squares(input), again)
+        if again:
+            state.seen.append(_sum_of_squares(input))
+            return state.mask
+        state.mask, squares = self._new_mask(input)
+        state.missed, state.seen, state.returned = state.seen, [squares], []
+        state.drawn = True
         return state.mask
 
+    @torch.no_grad()
     def _new_mask(self, input: Tensor) -> tuple[Tensor, Tensor]:
         """Return the mask of a new step and the batch's sums of squares."""
         return self.next_mask(_as_samples(input)), _sum_of_squares(input)

@@ -8,7 +8,7 @@ WORKERS ?= 2
 export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: help venv venv-all demo test quick plain lint format bench docs clean
+.PHONY: help venv venv-all demo test test-long quick plain lint format bench docs clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -32,6 +32,9 @@ demo: $(VENV)/.app ## the main job on embedded data: a table and a report
 
 test: $(VENV)/.all ## all tests
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+
+test-long: $(VENV)/.all ## the promises of docs/guarantees.md with many more cases; up to an hour
+	EDGEMASK_LONG=1 $(BIN)/python -m pytest -n $(WORKERS) tests/guarantees tests/engine/test_kill_and_resume.py
 
 quick: $(VENV)/.all ## the tests that take seconds
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow"

@@ -3,6 +3,9 @@
 A pickle is a program that calls what it names. Here each name that such a file needs stands for an
 inert class that records what it is called with, and every other name is refused. Arrays are built
 after the program has ended: from bytes, a shape that fits them and a data type of a fixed list.
+
+The program runs on Python's own pickle machine instead of the one in C: that one allocates as many
+places as a file asks for, and a hash of deeply nested tuples overflows its stack.
 """
 
 from __future__ import annotations
@@ -10,17 +13,18 @@ from __future__ import annotations
 import io
 import math
 import pickle
+import pickletools
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemask.errors import DataError
+from edgemask.errors import DataError, one_line
 
-__all__ = ["read_pickle", "read_torch"]
+__all__ = ["check_torch", "read_pickle", "read_torch"]
 
 
 class _Recorded:
@@ -39,8 +43,20 @@ class _Recorded:
 class _Dict(dict[Any, Any]):
     """An ordered dictionary; torch adds attributes to some, which are dropped."""
 
+    def __init__(self, items: Any = ()):
+        super().__init__()
+        for key, value in items:
+            self[_key(key)] = value
+
     def __setstate__(self, state: Any) -> None:
         del state
+
+
+def _key(value: Any) -> Any:
+    """Return what may be looked up in a mapping; the hash of nested tuples overflows the stack."""
+    if isinstance(value, tuple):
+        raise ValueError("it uses a tuple as a key")
+    return value
 
 
 class _Bytes(_Recorded): ...
@@ -86,8 +102,10 @@ _TENSORS = _ARRAYS | {
 }
 _DTYPES = frozenset(["b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8"])
 _DTYPE_STATE = (None, None, None, -1, -1, 0)  # no fields, subarray, own size or flags
+_MAX_TUPLES = 50_000  # in a file of weights, which has about four for each tensor
 _TORCH_MAGIC = 0x1950A86A20F9469CFC6C
 _TORCH_PROTOCOL = 1001
+_LEGACY_PICKLES = 5
 
 
 def read_pickle(data: bytes, path: Path) -> Any:
@@ -104,7 +122,7 @@ def read_pickle(data: bytes, path: Path) -> Any:
         return _Builder().build(_Unpickler(io.BytesIO(data), _ARRAYS, encoding="bytes").load())
     except Exception as error:  # a broken pickle can raise anything
         raise DataError(
-            f"{path}: refused: not a pickle of plain arrays and containers ({error}); "
+            f"{path}: refused: not a pickle of plain arrays and containers ({one_line(error)}); "
             f"get the file again from its official source"
         ) from error
 
@@ -124,11 +142,16 @@ def read_torch(path: Path) -> Any:
                 return _read_torch_zip(archive)
         return _read_torch_legacy(path.read_bytes())
     except Exception as error:  # a broken pickle can raise anything
-        raise DataError(f"{path} was not read: {error}") from error
+        raise DataError(f"{path} was not read: {one_line(error)}") from error
 
 
-class _Unpickler(pickle.Unpickler):
+class _Unpickler(pickle._Unpickler):
     """An unpickler to which only recording classes are known."""
+
+    dispatch: ClassVar[dict[int, Any]] = dict(pickle._Unpickler.dispatch)
+    stack: list[Any]
+    pop_mark: Callable[[], list[Any]]
+    append: Callable[[Any], None]
 
     def __init__(
         self, file: io.BytesIO, admitted: dict[tuple[str, str], type], encoding: str = "utf-8"
@@ -150,6 +173,30 @@ class _Unpickler(pickle.Unpickler):
             raise pickle.UnpicklingError("it refers to something outside of the file")
         self.storages.append(pid)
         return _Storage(pid)
+
+    def load_setitem(self) -> None:
+        value, key = self.stack.pop(), self.stack.pop()
+        self.stack[-1][_key(key)] = value
+
+    def load_setitems(self) -> None:
+        items = self.pop_mark()
+        for place in range(0, len(items), 2):
+            self.stack[-1][_key(items[place])] = items[place + 1]
+
+    def load_dict(self) -> None:
+        items = self.pop_mark()
+        self.append({_key(items[i]): items[i + 1] for i in range(0, len(items), 2)})
+
+    def load_set(self) -> None:
+        raise pickle.UnpicklingError("it holds a set")
+
+    dispatch |= {
+        pickle.SETITEM[0]: load_setitem,
+        pickle.SETITEMS[0]: load_setitems,
+        pickle.DICT[0]: load_dict,
+        pickle.EMPTY_SET[0]: load_set,
+        pickle.FROZENSET[0]: load_set,
+    }
 
 
 class _Builder:
@@ -204,7 +251,7 @@ class _Builder:
             if version != 3 or tuple(rest) != _DTYPE_STATE:
                 raise ValueError("it holds an array of something else than plain numbers")
         code, order = (x.decode("ascii") if isinstance(x, bytes) else x for x in (code, order))
-        if code not in _DTYPES or order not in ("<", ">", "=", "|"):
+        if _key(code) not in _DTYPES or order not in ("<", ">", "=", "|"):
             raise ValueError(f"it holds an array of type {code!r}, which is no plain number")
         return np.dtype(order + code)
 
@@ -240,6 +287,7 @@ class _Builder:
         if type(value) is not _Storage or self.storage is None:
             raise ValueError("a tensor has no storage")
         _, kind, key, _, size, *view = value.args[0]
+        key = _key(key)
         dtype = np.dtype(self.order + _STORAGE_TYPES[kind])
         raw = self.storage(key)
         if _size((size,)) * dtype.itemsize != len(raw):
@@ -284,9 +332,41 @@ def _read_torch_legacy(data: bytes) -> Any:
     machine = _Unpickler(file, {}).load()
     program = _Unpickler(file, _TENSORS)
     recorded = program.load()
-    widths = {pid[2]: np.dtype(_STORAGE_TYPES[pid[1]]).itemsize for pid in program.storages}
+    widths = {_key(pid[2]): np.dtype(_STORAGE_TYPES[pid[1]]).itemsize for pid in program.storages}
     storages: dict[Any, bytes] = {}
-    for key in _Unpickler(file, {}).load():
+    for key in map(_key, _Unpickler(file, {}).load()):
         size = int.from_bytes(file.read(8), "little", signed=True)
         storages[key] = file.read(_size((size,)) * widths[key])
     return _Builder(storages.__getitem__, machine["little_endian"]).build(recorded)
+
+
+def check_torch(data: bytes) -> None:
+    """Refuse a file that ``torch.load(weights_only=True)`` would die of or grow without bounds by.
+
+    Raises:
+        ValueError: If it holds compressed or damaged parts, or more tuples than weights need.
+    """
+    file = io.BytesIO(data)
+    if not zipfile.is_zipfile(file):
+        file.seek(0)
+        for _ in range(_LEGACY_PICKLES):
+            _check_tuples(file)
+        return
+    with zipfile.ZipFile(file) as archive:
+        for entry in archive.infolist():
+            if entry.compress_type != zipfile.ZIP_STORED:
+                raise ValueError(f"{entry.filename} is compressed, which torch does not do")
+        if (wrong := archive.testzip()) is not None:  # torch.load does not do this
+            raise ValueError(f"the checksum of {wrong} does not fit")
+        for name in archive.namelist():
+            if name.endswith(".pkl"):
+                _check_tuples(io.BytesIO(archive.read(name)))
+
+
+def _check_tuples(program: io.BytesIO) -> None:
+    """Torch's reader hashes tuples of any depth, on a stack that is not endless."""
+    tuples = 0
+    for opcode, _, _ in pickletools.genops(program):
+        tuples += opcode.name.startswith("TUPLE")
+        if tuples > _MAX_TUPLES:
+            raise ValueError("it holds too many tuples for a file of weights")

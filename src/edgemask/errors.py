@@ -11,6 +11,7 @@ __all__ = [
     "MissingExtraError",
     "UserError",
     "nearest",
+    "one_line",
     "unknown_key",
     "unknown_name",
 ]
@@ -48,6 +49,13 @@ class MissingExtraError(UserError, ImportError):
 
 class EdgeMaskWarning(UserWarning):
     """Something that works but that the caller probably did not mean."""
+
+
+def one_line(error: BaseException) -> str:
+    """Return the kind of an error and its message, in one line that is not too long."""
+    text = " ".join(str(error).split())
+    text = f"{text[:197]}..." if len(text) > 200 else text
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def nearest(name: object, known: Iterable[str]) -> str:

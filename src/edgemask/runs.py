@@ -8,6 +8,9 @@ error where one file is requested, an entry of ``RunRecord.problems`` where ever
 from __future__ import annotations
 
 import json
+import math
+import os
+import sys
 import zipfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -18,7 +21,7 @@ from typing import Any, ParamSpec, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from edgemask.errors import MissingExtraError, UserError
+from edgemask.errors import MissingExtraError, UserError, one_line
 
 __all__ = [
     "AUDIT_SCHEMA",
@@ -31,6 +34,7 @@ __all__ = [
     "is_audit",
     "is_finished",
     "is_run",
+    "load_arrays",
     "parse_yaml",
     "read_arrays",
     "read_audit",
@@ -54,6 +58,7 @@ _FILES = ("config.yaml", "metrics.jsonl", "summary.json")
 _MAX_TEXT_BYTES = 1 << 28
 _MAX_ARRAY_BYTES = 1 << 31
 _MAX_YAML_VALUES = 100_000
+_MAX_DIGITS = 100
 _MAX_CLASSES = 20_000
 _MAX_EPOCHS = 10_000_000
 _MAX_NUMBER = 1e100
@@ -209,7 +214,7 @@ def read_audit(path: str | Path) -> AuditRecord:
     try:
         facts = json.loads(_read_text(folder / "audit.json"))
     except (ValueError, RecursionError) as error:
-        raise UserError(f"audit.json is not valid JSON ({_one_line(error)}).") from error
+        raise UserError(f"audit.json is not valid JSON ({one_line(error)}).") from error
     if not isinstance(facts, dict):
         raise UserError(f"audit.json holds a {type(facts).__name__} instead of an object.")
     schema = facts.get("schema")
@@ -410,12 +415,6 @@ def _read_text(path: Path) -> str:
         raise UserError(f"{path.name} cannot be read: {error.strerror}.") from error
 
 
-def _one_line(error: Exception) -> str:
-    """Return the kind and the first line of an error's message."""
-    text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text[:200]}" if text else type(error).__name__
-
-
 def parse_yaml(text: str, name: str) -> Any:
     """Return the value of a YAML text.
 
@@ -431,19 +430,27 @@ def parse_yaml(text: str, name: str) -> Any:
     except ImportError as error:
         raise MissingExtraError("pyyaml", "app", "to read a config", error) from error
     try:
-        value = yaml.safe_load(text)
+        loader = yaml.SafeLoader(text)
+        node = loader.get_single_node()
+        # Before anything is built: merges of aliases double what they build each time.
+        if _yaml_values(node, {}) <= _MAX_YAML_VALUES:
+            return None if node is None else loader.construct_document(node)
     except Exception as error:  # PyYAML raises all sorts for broken dates, numbers and depths
-        raise UserError(f"{name} is not valid YAML ({_one_line(error)}).") from error
-    waiting = [value]
-    for _ in range(_MAX_YAML_VALUES):
-        if not waiting:
-            return value
-        item = waiting.pop()
-        if isinstance(item, dict):
-            waiting += item.values()
-        elif isinstance(item, list | set | tuple):
-            waiting += item
+        raise UserError(f"{name} is not valid YAML ({one_line(error)}).") from error
     raise UserError(f"{name} holds more than {_MAX_YAML_VALUES} values, or a value within itself.")
+
+
+def _yaml_values(node: Any, known: dict[int, float]) -> float:
+    """Return how many values a YAML node has with its aliases written out."""
+    if id(node) not in known:
+        known[id(node)] = math.inf  # until it is known: a node within itself has no end
+        value = getattr(node, "value", None)
+        if isinstance(value, str) and node.tag.endswith(":int") and len(value) > _MAX_DIGITS:
+            raise ValueError(f"a number of {len(value)} digits")
+        children = value if isinstance(value, list) else []
+        pairs = (child for item in children for child in (item if type(item) is tuple else [item]))
+        known[id(node)] = 1 + sum(_yaml_values(child, known) for child in pairs)
+    return known[id(node)]
 
 
 def read_config(folder: Path) -> tuple[int, dict[str, Any]]:
@@ -479,7 +486,7 @@ def read_summary(folder: Path) -> dict[str, Any]:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise UserError(f"summary.json is not valid JSON ({_one_line(error)}).") from error
+        raise UserError(f"summary.json is not valid JSON ({one_line(error)}).") from error
     if not isinstance(value, dict):
         raise UserError(f"summary.json holds a {type(value).__name__} instead of an object.")
     return value
@@ -521,6 +528,44 @@ def finite_number(value: object) -> float | None:
     return value if abs(value) < _MAX_NUMBER else None
 
 
+def _memory() -> int:
+    """Return the bytes of memory that the machine has, where that can be known."""
+    if not hasattr(os, "sysconf"):
+        return sys.maxsize
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def load_arrays(path: Path, *, limit: int | None = None) -> dict[str, Array]:
+    """Return the arrays of an ``.npz`` file, or that of an ``.npy`` file under an empty name.
+
+    The archive's own checksums are compared; pickled objects are refused.
+
+    Args:
+        path: The file, from whomever it may be.
+        limit: How many bytes it may hold when unpacked; the memory of the machine by default.
+
+    Raises:
+        Exception: Of any kind, if the file is damaged or too large.
+    """
+    if limit is None:
+        limit = _memory()
+    size = path.stat().st_size
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            size = sum(entry.file_size for entry in archive.infolist())
+    if size > limit:
+        raise MemoryError(f"it holds {size / 1e9:.0f} GB, and {limit / 1e9:.0f} GB can be used")
+    loaded = np.load(path, allow_pickle=False)
+    if isinstance(loaded, np.ndarray):
+        return {"": loaded}
+    with loaded as file:
+        arrays = {key: file[key] for key in file.files}
+    for key, array in arrays.items():
+        if not isinstance(array, np.ndarray):
+            raise ValueError(f"{key} is no array")
+    return arrays
+
+
 def read_arrays(path: Path) -> dict[str, Array]:
     """Return the arrays of an ``.npz`` file.
 
@@ -530,14 +575,12 @@ def read_arrays(path: Path) -> dict[str, Array]:
     if not path.is_file():
         raise UserError(f"There is no {path.name}.")
     try:
-        with zipfile.ZipFile(path) as archive:
-            size = sum(entry.file_size for entry in archive.infolist())
-        if size > _MAX_ARRAY_BYTES:
-            raise MemoryError(f"{size / 1e9:.0f} GB")  # noqa: TRY301
-        with np.load(path, allow_pickle=False) as file:
-            return {key: file[key] for key in file.files}
+        arrays = load_arrays(path, limit=_MAX_ARRAY_BYTES)
+        if "" in arrays:
+            raise ValueError("it holds an array without a name")  # noqa: TRY301
     except Exception as error:  # zipfile, zlib and numpy raise all sorts for damaged files
-        raise UserError(f"{path.name} cannot be read ({_one_line(error)}).") from error
+        raise UserError(f"{path.name} cannot be read ({one_line(error)}).") from error
+    return arrays
 
 
 def read_samples(folder: Path) -> dict[str, Array]:

@@ -74,23 +74,18 @@ def predict(
 
 
 def _array(path: Path, key: str) -> NDArray[Any]:
-    import numpy as np
-
-    from edgemask.errors import DataError, unknown_name
+    from edgemask.errors import DataError, one_line, unknown_name
+    from edgemask.runs import load_arrays
 
     if not path.is_file():
         raise DataError(f"{path}: there is no such file")
     try:
-        content: Any = np.load(path, allow_pickle=False)
-        if isinstance(content, np.ndarray):
-            return content
-        with content:
-            names = content.files
-            if key in names:
-                return np.asarray(content[key])
+        arrays = load_arrays(path)
     except Exception as error:  # numpy and zipfile raise all sorts for damaged files
-        raise DataError(f"{path}: cannot be read as arrays ({error})") from error
-    raise unknown_name(f"array in {path}", key, names)
+        raise DataError(f"{path}: cannot be read as arrays ({one_line(error)})") from error
+    if "" not in arrays and key not in arrays:
+        raise unknown_name(f"array in {path}", key, arrays)
+    return arrays[""] if "" in arrays else arrays[key]
 
 
 def _csv(rows: list[dict[str, Any]]) -> str:

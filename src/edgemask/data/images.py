@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Generator, Tensor
 
-from edgemask.errors import DataError, EdgeMaskWarning, MissingExtraError
+from edgemask.errors import DataError, EdgeMaskWarning, MissingExtraError, one_line
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -49,7 +49,7 @@ def read_image(path: str | Path) -> Image:
     # Pillow's decoders raise all sorts on a broken file: OSError, SyntaxError, struct.error ...
     except Exception as error:
         raise DataError(
-            f"{path}: cannot be read as an image ({type(error).__name__}: {error}); "
+            f"{path}: cannot be read as an image ({one_line(error)}); "
             f"repair or remove the file, or load the data with on_broken='skip'"
         ) from error
     return image

@@ -201,6 +201,10 @@ def _class_names(labels: Sequence[Any], given: Sequence[str] | None, name: str) 
         return tuple(sorted({str(value) for values in arrays for value in values}))
     if all(values.dtype.kind in "iub" for values in arrays):
         count = max(int(values.max()) for values in arrays if len(values)) + 1
+        if count > max(1000, 100 * sum(map(len, arrays))):
+            raise DataError(
+                f"{name}: the label {count - 1} would make {count} classes; number classes from 0"
+            )
         return tuple(str(number) for number in range(max(count, 2)))
     kinds = ", ".join(str(values.dtype) for values in arrays)
     raise DataError(f"{name}: labels must be all integers or all names, got {kinds}")

@@ -10,13 +10,13 @@ from __future__ import annotations
 import io
 import re
 import warnings
-import zipfile
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from edgemask._files import atomic_write
+from edgemask._pickles import check_torch
 from edgemask.errors import EdgeMaskWarning, UserError
 
 __all__ = ["VERSION", "Checkpoints"]
@@ -98,11 +98,7 @@ class Checkpoints:
 
 def _read(path: Path) -> dict[str, Any]:
     """Read a checkpoint after comparing its contents with the archive's checksums."""
-    memory = io.BytesIO(path.read_bytes())
-    with zipfile.ZipFile(memory) as archive:
-        wrong = archive.testzip()  # torch.load does not do this
-    if wrong is not None:
-        raise ValueError(f"the checksum of {wrong} does not fit")
-    memory.seek(0)
-    state: dict[str, Any] = torch.load(memory, map_location="cpu", weights_only=True)
+    data = path.read_bytes()
+    check_torch(data)
+    state: dict[str, Any] = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
     return state

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from edgemask.engine.config import Config, merge
-from edgemask.errors import MissingExtraError, UserError
+from edgemask.errors import MissingExtraError, UserError, one_line
 from edgemask.runs import SCHEMA, parse_yaml
 
 __all__ = ["assign", "dump_yaml", "load_yaml", "parse_value"]
@@ -60,7 +60,7 @@ def load_yaml(path: str | Path) -> dict[str, Any]:
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"cannot read the config file {path}: {error}") from error
+        raise UserError(f"cannot read the config file {path}: {one_line(error)}") from error
     values = _with_numbers(parse_yaml(text, str(path)))
     if values is None:
         return {}

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from edgemask._files import atomic_write
 from edgemask.engine.resolve import is_object
-from edgemask.errors import MissingExtraError, UserError, unknown_name
+from edgemask.errors import MissingExtraError, UserError, one_line, unknown_name
 
 if TYPE_CHECKING:
     from edgemask.data import DataBundle
@@ -89,7 +89,7 @@ def read_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             about = json.loads((file.metadata() or {}).get("edgemask", "{}"))
     except Exception as error:
-        raise UserError(f"cannot read the weights {path}: {error}") from error
+        raise UserError(f"cannot read the weights {path}: {one_line(error)}") from error
     if not isinstance(about, dict) or not about.keys() >= _CARD_KEYS:
         raise UserError(f"{path} does not hold class names, input shape and preprocessing in full")
     digest = about.pop(_DIGEST, None)  # files of earlier versions have none

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from edgemask.errors import MissingExtraError, UserError
+from edgemask._pickles import check_torch
+from edgemask.errors import MissingExtraError, UserError, one_line
 from edgemask.models.base import Backbone
 
 __all__ = ["load_weights", "read_weights"]
@@ -19,20 +22,22 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     if not path.is_file():
         raise UserError(f"pretrained={str(path)!r} does not exist; give True, False or a file")
     try:
-        state = (
-            _read_safetensors(path)
-            if path.suffix == ".safetensors"
-            else torch.load(path, map_location="cpu", weights_only=True)
-        )
+        state = _read_safetensors(path) if path.suffix == ".safetensors" else _read_torch(path)
     except MissingExtraError:
         raise
     except Exception as error:
-        raise UserError(f"{path} cannot be read as a file of weights: {error}") from error
+        raise UserError(f"{path} cannot be read as a file of weights: {one_line(error)}") from error
     if isinstance(state, Mapping) and isinstance(state.get("state_dict"), Mapping):
         state = state["state_dict"]
     if not isinstance(state, Mapping) or not all(isinstance(v, Tensor) for v in state.values()):
         raise UserError(f"{path} holds no state dict, a mapping from names to tensors")
     return dict(state)
+
+
+def _read_torch(path: Path) -> Any:
+    data = path.read_bytes()
+    check_torch(data)
+    return torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
 
 
 def _read_safetensors(path: Path) -> dict[str, Tensor]:

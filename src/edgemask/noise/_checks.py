@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import typing
-import zipfile
-import zlib
 from typing import Annotated, Literal
 
 import numpy as np
@@ -16,7 +13,6 @@ from edgemask.errors import UserError
 
 __all__ = [
     "PROTOCOLS",
-    "UNREADABLE",
     "Classes",
     "Int64",
     "Protocol",
@@ -43,24 +39,6 @@ Rate = Annotated[float, Check(_check_share)]
 Seed = Annotated[int, Range(0, 2**32 - 1)]
 
 Int64 = NDArray[np.int64]
-
-# What numpy, zipfile, zlib, csv and json raise on a file that is cut short, tampered with or
-# something else; a header that promises more than memory holds is one of these.
-UNREADABLE = (
-    AttributeError,
-    EOFError,
-    KeyError,
-    MemoryError,
-    NotImplementedError,
-    OSError,
-    OverflowError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-    csv.Error,
-    zipfile.BadZipFile,
-    zlib.error,
-)
 
 
 def as_labels(

@@ -14,9 +14,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from edgemask._options import checked
 from edgemask._pickles import read_torch
-from edgemask.errors import DataError, UserError
-from edgemask.noise._checks import UNREADABLE, Classes, Int64, as_labels
+from edgemask.errors import DataError, UserError, one_line
+from edgemask.noise._checks import Classes, Int64, as_labels
 from edgemask.noise.labels import NoisyLabels
+from edgemask.runs import load_arrays
 
 __all__ = ["find_file", "from_file", "read_labels"]
 
@@ -78,7 +79,7 @@ def _is_manifest(path: Path) -> bool:
     try:
         with zipfile.ZipFile(path) as archive:
             return {"meta.npy", "digest.npy", "noisy.npy"} <= set(archive.namelist())
-    except (OSError, zipfile.BadZipFile):
+    except Exception:  # noqa: BLE001 - read_labels names what is wrong
         return False
 
 
@@ -119,15 +120,12 @@ def read_labels(path: Path, key: str | None = None) -> NDArray[Any]:
         if suffix == ".txt":
             lines = path.read_text(encoding="utf-8-sig").split("\n")
             return _whole(enumerate((line.strip() for line in lines), start=1), path)
-        loaded = np.load(path, allow_pickle=False)
-        if suffix == ".npy":
-            return np.asarray(loaded)
-        with loaded as archive:
-            return _pick(archive, key, path)
+        arrays = load_arrays(path)
+        return arrays[""] if "" in arrays else _pick(arrays, key, path)
     except DataError:
         raise
-    except UNREADABLE as error:
-        raise DataError(f"{path} is not a readable label file: {error}") from error
+    except Exception as error:  # numpy, zipfile and zlib raise all sorts
+        raise DataError(f"{path} is not a readable label file: {one_line(error)}") from error
 
 
 def _pick(content: Any, key: str | None, path: Path) -> NDArray[Any]:
@@ -164,7 +162,7 @@ def _whole(cells: Any, path: Path) -> NDArray[np.int64]:
         try:
             values.append(int(cell))
         except ValueError:
-            raise DataError(f"{path}, line {row}: {cell!r} is not a whole number") from None
+            raise DataError(f"{path}, line {row}: {cell[:40]!r} is not a whole number") from None
     return np.array(values, dtype=np.int64)
 
 

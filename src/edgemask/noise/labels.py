@@ -16,8 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from edgemask._files import write_arrays
 from edgemask._options import check_argument
-from edgemask.errors import DataError, UserError
-from edgemask.noise._checks import UNREADABLE, Classes, Int64, Seed, as_labels
+from edgemask.errors import DataError, UserError, one_line
+from edgemask.noise._checks import Classes, Int64, Seed, as_labels
+from edgemask.runs import load_arrays
 
 __all__ = ["NoisyLabels"]
 
@@ -142,15 +143,15 @@ class NoisyLabels:
         if not source.is_file():
             raise DataError(f"there is no noise manifest {source}")
         try:
-            with np.load(source, allow_pickle=False) as archive:
-                arrays = {name: archive[name] for name in ("noisy", "clean") if name in archive}
-                meta, digest = str(archive["meta"]), str(archive["digest"])
+            found = load_arrays(source)
+            arrays = {name: found[name] for name in found.keys() & {"noisy", "clean"}}
+            meta, digest = str(found["meta"]), str(found["digest"])
             record = json.loads(meta)
             intact = digest == _digest(meta, arrays) and record.pop("format") == _FORMAT
             if intact:
                 return cls(clean=arrays.get("clean"), noisy=arrays["noisy"], **record)
-        except UNREADABLE as error:
-            raise DataError(f"{source} is not a whole noise manifest: {error}") from error
+        except Exception as error:  # numpy, zipfile and zlib raise all sorts
+            raise DataError(f"{source} is not a whole noise manifest: {one_line(error)}") from error
         raise DataError(f"{source} was changed after it was written; make the noise anew")
 
     def _record(self) -> dict[str, Any]:

@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from edgemask._options import check_argument, checked
-from edgemask.errors import DataError, UserError
-from edgemask.noise._checks import UNREADABLE, Classes, Seed, as_labels
+from edgemask.errors import DataError, UserError, one_line
+from edgemask.noise._checks import Classes, Seed, as_labels
 from edgemask.noise.files import find_file
 from edgemask.noise.labels import NoisyLabels
 from edgemask.noise.sampling import Matrix, by_counts, by_draws
+from edgemask.runs import load_arrays
 
 __all__ = ["as_transition", "from_matrix"]
 
@@ -92,7 +93,7 @@ def as_transition(matrix: ArrayLike, num_classes: int | None = None) -> Matrix:
 def _read(path: Path) -> Matrix:
     try:
         if path.suffix == ".npy":
-            return np.asarray(np.load(path, allow_pickle=False), dtype=np.float64)
+            return np.asarray(load_arrays(path)[""], dtype=np.float64)
         return np.loadtxt(path, delimiter="," if path.suffix == ".csv" else None, ndmin=2)
-    except UNREADABLE as error:
-        raise DataError(f"{path} does not hold a matrix of numbers: {error}") from error
+    except Exception as error:  # numpy, zipfile and zlib raise all sorts
+        raise DataError(f"{path} does not hold a matrix of numbers: {one_line(error)}") from error

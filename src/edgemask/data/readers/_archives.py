@@ -8,7 +8,7 @@ import tempfile
 import zipfile
 from pathlib import Path, PurePosixPath
 
-from edgemask.errors import DataError
+from edgemask.errors import DataError, one_line
 
 __all__ = ["SUFFIXES", "extract", "without_suffix"]
 
@@ -48,8 +48,10 @@ def extract(archive: Path, folder: Path) -> None:
         entries = list(content.iterdir())
         single = entries[0] if len(entries) == 1 and entries[0].is_dir() else content
         single.rename(folder)
-    except (OSError, EOFError, tarfile.TarError, zipfile.BadZipFile) as error:
-        raise DataError(f"{archive}: cannot be unpacked ({error})") from error
+    except DataError:
+        raise
+    except Exception as error:  # zipfile, tarfile and zlib raise all sorts
+        raise DataError(f"{archive}: cannot be unpacked ({one_line(error)})") from error
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 

@@ -14,7 +14,7 @@ from edgemask.data.bundle import DataBundle
 from edgemask.data.images import OnBroken
 from edgemask.data.readers._own import Listing, bundle_of_files
 from edgemask.data.splits import Labels
-from edgemask.errors import DataError
+from edgemask.errors import DataError, one_line
 
 __all__ = ["csvfile"]
 
@@ -59,7 +59,7 @@ def csvfile(
     rows = list(_rows(path))
     if on_broken == "error":
         for row in rows:
-            if not row.path.is_file():
+            if not _is_file(row.path):
                 raise DataError(f"{path}, line {row.line}: there is no file {row.path}")
     names = _class_names(path, rows)
     number = {name: position for position, name in enumerate(names)}
@@ -87,6 +87,13 @@ def csvfile(
     )
 
 
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # no name that a file can have
+        return False
+
+
 def _numbers(labels: list[str], number: dict[str, int]) -> Labels:
     return np.array([number[label] for label in labels], dtype=np.int64)
 
@@ -103,7 +110,7 @@ def _rows(path: Path) -> Iterator[_Row]:
             for entry in reader:
                 yield _row(path, reader.line_num, entry)
     except (csv.Error, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: cannot be read as CSV ({error})") from error
+        raise DataError(f"{path}: cannot be read as CSV ({one_line(error)})") from error
 
 
 def _row(path: Path, line: int, entry: dict[str, str]) -> _Row:

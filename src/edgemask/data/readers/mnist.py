@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from edgemask.data.bundle import DataBundle, class_numbers
 from edgemask.data.own_data import from_arrays
 from edgemask.data.readers._files import find_folder
-from edgemask.errors import DataError
+from edgemask.errors import DataError, one_line
 
 __all__ = ["fashion_mnist", "mnist", "read_idx"]
 
@@ -84,7 +84,9 @@ def read_idx(path: Path) -> NDArray[Any]:
         if data[:2] == b"\x1f\x8b":
             data = _gunzip(data)
     except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{path}: cannot be read ({error}); get the file again") from error
+        raise DataError(
+            f"{path}: cannot be read ({one_line(error)}); get the file again"
+        ) from error
     if len(data) < 4 or data[:3] != b"\0\0\x08" or len(data) < 4 + 4 * data[3]:
         raise DataError(f"{path}: not an idx file of unsigned bytes")
     shape = struct.unpack(f">{data[3]}I", data[4 : 4 + 4 * data[3]])

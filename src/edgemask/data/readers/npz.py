@@ -6,13 +6,12 @@ import zipfile
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
-
 from edgemask._options import Check, Range
 from edgemask.data.bundle import DataBundle
 from edgemask.data.own_data import from_arrays
 from edgemask.data.views import RECIPES
-from edgemask.errors import DataError
+from edgemask.errors import DataError, one_line
+from edgemask.runs import load_arrays
 
 __all__ = ["npz"]
 
@@ -45,17 +44,21 @@ def npz(
     if not zipfile.is_zipfile(path):
         raise DataError(f"{path}: is no .npz file; save x and y with numpy.savez")
     try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {key: file[key] for key in file.files}
+        arrays = load_arrays(path)
     # A broken archive raises whatever zipfile, zlib or numpy's header reader stumbles over.
     except Exception as error:
-        raise DataError(f"{path}: cannot be read as an .npz of plain arrays ({error})") from error
+        raise DataError(
+            f"{path}: cannot be read as an .npz of plain arrays ({one_line(error)})"
+        ) from error
     unknown = sorted(set(arrays) - set(_ARRAYS))
     if unknown or not {"x", "y"} <= set(arrays):
         raise DataError(
             f"{path}: holds the arrays {sorted(arrays)}; expected x and y, "
             f"and of the others only {', '.join(_ARRAYS[2:])}"
         )
+    for name, array in arrays.items():
+        if array.dtype.kind not in "biufUS" or not array.ndim:
+            raise DataError(f"{path}: {name} is an array of {array.dtype}, of shape {array.shape}")
     names = arrays.get("class_names")
     return from_arrays(
         arrays["x"],

@@ -49,7 +49,7 @@ def test_methods_exist() -> None:
 
     row = re.search(r"\| methods \| (.*?), and plain", README)
     assert row is not None
-    promised = {name.lower().replace("-", "") for name in row[1].split(", ")}
+    promised = {name.lower() for name in row[1].split(", ")}
     assert promised == set(METHODS) - {"supervised"}
 
 

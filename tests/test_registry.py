@@ -14,7 +14,7 @@ def _registry() -> Registry[int]:
 
 def test_names_aliases_and_underscores():
     colours = _registry()
-    assert [colours[name] for name in ("dark-red", "dark_red", "green", "grass")] == [1, 1, 2, 2]
+    assert [colours[name] for name in ("dark-red", "dark_red", "darkred", "grass")] == [1, 1, 1, 2]
     assert list(colours) == ["dark-red", "green"]
     assert "grass" in colours
     assert "blue" not in colours
@@ -55,3 +55,23 @@ def test_entry_points_of_installed_packages(monkeypatch):
     colours = _registry()
     assert colours["sky"] == 5
     assert list(colours) == ["dark-red", "green", "sky"]
+
+
+def test_names_have_hyphens_and_no_two_differ_by_them_alone():
+    from edgemask.data import DATASETS
+    from edgemask.data.views import RECIPES as VIEWS
+    from edgemask.engine import RECIPES
+    from edgemask.heads import HEADS
+    from edgemask.losses import LOSSES
+    from edgemask.methods import METHODS
+    from edgemask.models import MODELS
+    from edgemask.noise import NOISE
+
+    for registry in (DATASETS, HEADS, LOSSES, METHODS, MODELS, NOISE, RECIPES, VIEWS):
+        names = list(registry)
+        assert not [name for name in names if "_" in name]
+        assert len({name.replace("-", "") for name in names}) == len(names)
+    for old, name in {"coteaching": "co-teaching", "josrc": "jo-src", "jo_snc": "jo-snc"}.items():
+        assert METHODS.name_of(old) == name
+        assert RECIPES.name_of(f"digits/{old}-sem") == f"digits/{name}-sem"
+    assert VIEWS.name_of("cifar10/josrc") == "cifar10/jo-src"

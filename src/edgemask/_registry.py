@@ -15,13 +15,18 @@ __all__ = ["Registry"]
 T = TypeVar("T")
 
 
+def _letters(name: str) -> str:
+    return name.replace("-", "").replace("_", "")
+
+
 class Registry(Mapping[str, T], Generic[T]):
     """A mapping from a public name to the object behind it.
 
     A subpackage declares one in its ``__init__``; the command line, the generated docs and the
-    parametrised tests read it, so that a new entry is one line. Names are written with hyphens;
-    underscores are accepted. Other packages add theirs with :func:`edgemask.register` or as an
-    entry point of the group ``edgemask.<kind>`` (``edgemask.loss``).
+    parametrised tests read it, so that a new entry is one line. Names are full words with hyphens;
+    underscores in their place, or nothing, are accepted. Other packages add theirs with
+    :func:`edgemask.register` or as an entry point of the group ``edgemask.<kind>``
+    (``edgemask.loss``).
 
     Args:
         kind: What the entries are, in the singular, for error messages ("loss").
@@ -30,8 +35,8 @@ class Registry(Mapping[str, T], Generic[T]):
 
     Example:
         >>> colours = Registry("colour", {"dark-red": 1, "green": 2}, aliases={"grass": "green"})
-        >>> colours["dark_red"], colours["grass"], list(colours)
-        (1, 2, ['dark-red', 'green'])
+        >>> colours["dark_red"], colours["darkred"], colours["grass"], list(colours)
+        (1, 1, 2, ['dark-red', 'green'])
     """
 
     def __init__(
@@ -68,16 +73,16 @@ class Registry(Mapping[str, T], Generic[T]):
         self._paths[path] = key
 
     def name_of(self, name: str) -> str:
-        """Return the name under which an entry is listed: aliases and underscores resolved."""
-        if not isinstance(name, str):
-            raise unknown_name(self.kind, name, self._entries, self._aliases)
-        for spelling in (name, name.replace("_", "-")):
-            found = self._aliases.get(spelling, spelling)
-            found = self._paths.get(found, found)
-            if found in self._entries:
+        """Return the name under which an entry is listed, for any spelling or alias of it."""
+        if isinstance(name, str):
+            if name in self._entries:
+                return name
+            meant = {key: key for key in self._entries} | self._aliases | self._paths
+            found = {_letters(key): listed for key, listed in meant.items()}.get(_letters(name))
+            if found is not None:
                 return found
-        if self._read_entry_points():
-            return self.name_of(name)
+            if self._read_entry_points():
+                return self.name_of(name)
         raise unknown_name(self.kind, name, self._entries, self._aliases)
 
     def aliases_of(self, name: str) -> list[str]:

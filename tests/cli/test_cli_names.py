@@ -35,7 +35,7 @@ def test_completion_knows_the_registry(kind):
 
 
 def test_completion_offers_what_begins_so():
-    assert complete("heads")("s") == ["sem", "skan"]
+    assert complete("heads")("s") == ["sem", "skan", "scaled"]
 
 
 def test_the_shell_is_offered_names():
@@ -52,7 +52,7 @@ def test_the_shell_is_offered_names():
         text=True,
         check=True,
     )
-    assert done.stdout.split() == ["sem", "skan"]
+    assert done.stdout.split() == ["sem", "skan", "scaled"]
 
 
 def test_explain_gives_every_value_a_source(read):

@@ -16,6 +16,7 @@ import edgemask as em
 from edgemask.engine import compose
 from edgemask.errors import UserError
 from edgemask.heads import SEMLinear
+from edgemask.reproduce import make_points, parse_axis
 from sweeps import sweep
 
 QUIET = {"log": {"trackers": []}}
@@ -104,6 +105,29 @@ def test_a_part_under_a_new_name_starts_from_its_own_defaults():
     run = em.fit("digits", recipe="cifar10/jal-sem", head="linear", dry_run=True)
     assert (run.config.head.name, run.config.head.options) == ("linear", {})
     assert run.config.loss.name == em.losses.LOSSES.name_of("jal")
+
+
+def test_the_l1_term_of_a_recipe_goes_with_its_loss(tmp_path):
+    def l1(*words, **keywords):
+        config, _ = compose("cifar10/jal", keywords=keywords, sets=words)
+        assert config.model_dump() == command(
+            "--recipe", "cifar10/jal", *flags(keywords), *(w for s in words for w in ("--set", s))
+        )
+        return config.optim.l1
+
+    def flags(keywords):
+        return [word for key, value in keywords.items() for word in (f"--{key}", value)]
+
+    assert l1() == l1(loss="jal-ce") == l1(loss="jal_ce") == 5e-5
+    assert l1(loss="gce") == l1("loss.name=gce") == 0.0
+    assert l1("optim.l1=1e-3", loss="gce") == 1e-3
+    assert l1(loss="anl-ce") == em.losses.preset_settings("anl-ce", "cifar10").l1 > 0
+    own = tmp_path / "own.yaml"
+    own.write_text("optim: {l1: 0.002}\n")
+    assert compose("cifar10/jal", own, {"loss": "gce"})[0].optim.l1 == 0.002
+    axes = [parse_axis("loss.name=jal,gce", {})]
+    points = make_points({}, axes, "cifar10/jal")
+    assert [point.config.optim.l1 for point in points] == [5e-5, 0.0]
 
 
 def test_layers_go_recipe_file_keywords_settings_set(tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from edgemask.engine import RECIPES, explain
 from edgemask.engine.config import build, to_dict
 from edgemask.engine.recipes import DEFAULT, flatten
+from edgemask.losses import preset_settings
 from sweeps import sweep
 
 # Table S6 of the paper: model, epochs, batch, lr, schedule, weight decay.
@@ -95,6 +96,15 @@ def test_sources_name_paper_and_code():
     assert "joint-asymmetric-loss" in sources["optim.clip"]
     assert "joint-asymmetric-loss" in sources["loss.options.a"]
     assert sources["eval.batch_size"] == DEFAULT
+
+
+def test_what_comes_with_the_preset_of_a_loss_names_it():
+    rows = {key: (value, source) for key, value, source in explain("digits/jal-sem")}
+    preset = preset_settings("jal", "digits")
+    for key, value in {"optim.l1": preset.l1, "loss.options.a": preset.params["a"]}.items():
+        assert rows[key] == (value, f"the preset of the loss: {preset.source}")
+    assert rows["loss.options.scale"][1] == "EdgeMask's default"
+    assert {key: s for key, _, s in explain("digits/ce")}["optim.l1"] == "EdgeMask's default"
 
 
 def test_noise_protocols():

@@ -63,14 +63,15 @@ def explain(
 def _composed(name: str, assignments: list[str]) -> tuple[Config, dict[str, Setting]]:
     """Return the config of a recipe with settings on top, and the source of each value."""
     from edgemask.engine import RECIPES, assign, resolve
-    from edgemask.engine.compose import override
+    from edgemask.engine.compose import join
     from edgemask.engine.recipes import Setting, flatten
 
-    recipe = RECIPES[name]
     top = assign({}, assignments)
-    config = resolve(override(recipe.layer(), top))
+    values = join(name, top)
     given = {key: Setting(value, "--set") for key, value in flatten(top).items()}
-    return config, {**recipe.settings, **given}
+    settings = RECIPES[name].settings | given
+    kept = {key: setting for key, setting in settings.items() if key in flatten(values)}
+    return resolve(values), kept
 
 
 def _written(value: object) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -55,21 +55,19 @@ def sweep(
     """
     from edgemask.cli import jobs as many
     from edgemask.cli.screen import duration, print_json, print_table
-    from edgemask.engine import RECIPES, load_yaml, merge
-    from edgemask.engine.compose import override, settings_of
+    from edgemask.engine import load_yaml, merge
+    from edgemask.engine.compose import join, settings_of
     from edgemask.engine.jobs import RunJob, job_state
     from edgemask.reproduce import make_points, parse_axis, write_sweep
     from edgemask.reproduce.estimate import estimate
     from edgemask.reproduce.sweep import sweep_table
 
     runner = many.make_runner(jobs, threads, engine, address, imports)
-    values: dict[str, Any] = RECIPES[recipe].layer() if recipe is not None else {}
-    for layer in (load_yaml(config) if config is not None else {}, settings_of(settings or [])):
-        values = override(values, layer)
-    where = None if data_root is None else str(data_root)
-    values = merge({"log": {"trackers": []}}, values, {"data": {"root": where}} if where else {})
-    axes = [parse_axis(text, values) for text in grid]
-    points = make_points(values, axes)
+    file = {} if config is None else load_yaml(config)
+    root = {} if data_root is None else {"data": {"root": str(data_root)}}
+    values = merge({"log": {"trackers": []}}, join(None, file, settings_of(settings or [])), root)
+    axes = [parse_axis(text, join(recipe, values)) for text in grid]
+    points = make_points(values, axes, recipe)
     if dry_run:
         seconds = estimate(
             {p.name: p.config for p in points if job_state(out / p.name)[0] != "done"}

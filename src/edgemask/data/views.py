@@ -170,7 +170,7 @@ def find_recipe(dataset: str, recipe: str | None) -> tuple[str, Constants]:
         raise unknown_name(f"recipe for {dataset}", recipe, known)
     constants = RECIPES[name].normalisation
     assert constants is not None
-    return name, constants
+    return RECIPES.name_of(name), constants
 
 
 def build(bundle: DataBundle, name: str) -> Augment:

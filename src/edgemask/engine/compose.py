@@ -11,11 +11,19 @@ from typing import Any
 from edgemask.engine.config import Config, merge, to_dict, unflatten
 from edgemask.engine.config_file import assign, load_yaml, parse_value
 from edgemask.engine.recipes import RECIPES
-from edgemask.engine.resolve import is_object, object_name, resolve
+from edgemask.engine.resolve import is_object, object_name, resolve, stored_name
 from edgemask.engine.run_data import Objects, load_data
 from edgemask.errors import UserError
 
-__all__ = ["choose_model", "compose", "default_model", "named_part", "override", "settings_of"]
+__all__ = [
+    "choose_model",
+    "compose",
+    "default_model",
+    "join",
+    "named_part",
+    "override",
+    "settings_of",
+]
 
 # Parts with a name and options of their own: under another name, earlier options have no meaning.
 _PARTS = ("head", "loss", "method", "model")
@@ -63,16 +71,34 @@ def compose(
         (0.3, 'x')
     """
     objects = objects or Objects()
-    values: dict[str, Any] = {} if recipe is None else RECIPES[recipe].layer()
-    for layer in (
+    values = join(
+        recipe,
         {} if file is None else load_yaml(file),
         _keyword_settings(keywords or {}),
         settings or {},
         settings_of(sets),
-    ):
-        values = override(values, layer)
+    )
     config = resolve(values, objects=objects)
     return choose_model(config, _used(objects, config))
+
+
+def join(recipe: str | None, *layers: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a recipe, overridden by layers of settings, the later ones last.
+
+    The L1 term of a recipe belongs to its loss: with another loss it is left out.
+
+    Example:
+        >>> join("cifar10/jal")["optim"]["l1"]
+        5e-05
+        >>> "l1" in join("cifar10/jal", {"loss": {"name": "gce"}})["optim"]
+        False
+    """
+    values: dict[str, Any] = {} if recipe is None else RECIPES[recipe].layer()
+    if any(_renamed("loss", values, layer) for layer in layers):
+        values.get("optim", {}).pop("l1", None)
+    for layer in layers:
+        values = override(values, layer)
+    return values
 
 
 def _used(objects: Objects, config: Config) -> Objects:
@@ -163,17 +189,20 @@ def override(base: Mapping[str, Any], layer: Mapping[str, Any]) -> dict[str, Any
     """
     kept = dict(base)
     for part in _PARTS:
-        if _renamed(base.get(part), layer.get(part), "name"):
+        if _renamed(part, base, layer):
             del kept[part]
-    if _renamed(base.get("data"), layer.get("data"), "spec"):
+    if _renamed("data", base, layer):
         kept["data"] = {k: v for k, v in base["data"].items() if k not in ("options", "views")}
     return merge(kept, layer)
 
 
-def _renamed(old: Any, new: Any, key: str) -> bool:
+def _renamed(part: str, base: Mapping[str, Any], layer: Mapping[str, Any]) -> bool:
+    """Whether a layer names another thing for a part; spellings of one name are the same."""
+    key = "spec" if part == "data" else "name"
+    old, new = base.get(part), layer.get(part)
     if not isinstance(old, Mapping) or not isinstance(new, Mapping) or old.get(key) is None:
         return False
-    return key in new and new[key] != old[key]
+    return key in new and stored_name(part, new[key]) != stored_name(part, old[key])
 
 
 def choose_model(config: Config, objects: Objects) -> tuple[Config, Objects]:

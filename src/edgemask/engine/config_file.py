@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from edgemask.engine.config import Config, merge
+from edgemask.engine.config import Config, flatten, unflatten
 from edgemask.errors import MissingExtraError, UserError, one_line
 from edgemask.runs import SCHEMA, parse_yaml
 
@@ -39,20 +39,14 @@ def assign(values: Mapping[str, Any], assignments: Iterable[str]) -> dict[str, A
         >>> assign({}, ["optim.lr=0.1", "head.name=sem"])
         {'optim': {'lr': 0.1}, 'head': {'name': 'sem'}}
     """
-    result = merge(values)
+    result = flatten(values)
     for line in assignments:
         path, equals, text = line.partition("=")
-        keys = path.strip().split(".")
-        if not equals or not all(keys):
+        path = path.strip()
+        if not equals or not all(path.split(".")):
             raise UserError(f"set takes key=value such as optim.lr=0.1, got {line!r}")
-        node = result
-        for key in keys[:-1]:
-            child = node.setdefault(key, {})
-            if not isinstance(child, dict):
-                raise UserError(f"set {line}: {key!r} holds a value, it has no {keys[-1]!r}")
-            node = child
-        node[keys[-1]] = parse_value(text)
-    return result
+        result[path] = parse_value(text)
+    return unflatten(result)
 
 
 def load_yaml(path: str | Path) -> dict[str, Any]:

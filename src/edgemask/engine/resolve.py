@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from edgemask._options import check_options
+from edgemask._options import check_argument, check_options
 from edgemask._registry import Registry
 from edgemask.engine.config import (
     Config,
     DataConfig,
+    HeadConfig,
     LossConfig,
+    MethodConfig,
     ModelConfig,
     Options,
     ScheduleConfig,
@@ -22,18 +24,22 @@ from edgemask.engine.config import (
 from edgemask.engine.probes import check_record
 from edgemask.engine.schedules import SCHEDULES, build_schedule
 from edgemask.engine.selection import check_selection
-from edgemask.errors import UserError, unknown_name
+from edgemask.errors import UserError
 
 if TYPE_CHECKING:
     from edgemask.engine.run_data import Objects
+    from edgemask.losses import Preset
 
-__all__ = ["is_object", "object_name", "resolve"]
+__all__ = ["is_object", "object_name", "published", "registries", "resolve", "stored_name"]
 
 # What the engine passes to a factory by itself.
-_OF_DATA = ("root", "path")
-_OF_HEAD = ("in_features", "out_features", "bias", "device", "dtype", "seed")
-_OF_LOSS = ("num_classes", "num_samples", "reduction", "weight", "ignore_index")
-_OF_MODEL = ("num_classes", "name", "input_shape", "width", "pretrained")
+_PROVIDED = {
+    "data": ("root", "path"),
+    "head": ("in_features", "out_features", "bias", "device", "dtype", "seed"),
+    "loss": ("num_classes", "num_samples", "reduction", "weight", "ignore_index"),
+    "method": (),
+    "model": ("num_classes", "name", "input_shape", "width", "pretrained"),
+}
 
 
 def resolve(*layers: Mapping[str, Any], objects: Objects | None = None) -> Config:
@@ -50,26 +56,19 @@ def resolve(*layers: Mapping[str, Any], objects: Objects | None = None) -> Confi
         >>> resolve({"head": {"name": "sem"}}).head.options["rho"]
         0.5
     """
-    from edgemask.heads import HEADS
-    from edgemask.losses import LOSSES
-    from edgemask.methods import METHODS
-
     config = build(*layers)
     check_record(config.log)
     check_selection(config)
     _check_noise(config)
-    method, new_method = _part(
-        METHODS, config.method.name, config.method.options, "method", objects and objects.method
-    )
+    method, new_method = _part("method", config.method, objects and objects.method)
     config = config.model_copy(update={"method": config.method.model_copy(update=new_method)})
     config = _with_loss_of_method(config, getattr(method, "loss", None))
-    _, head = _part(
-        HEADS, config.head.name, config.head.options, "head", objects and objects.head, _OF_HEAD
-    )
-    loss_options, l1 = _published(config, objects)
-    _, loss = _part(
-        LOSSES, config.loss.name, loss_options, "loss", objects and objects.criterion, _OF_LOSS
-    )
+    _, head = _part("head", config.head, objects and objects.head)
+    preset = published(config.loss, config.data.spec)
+    l1 = preset.l1 if preset else float(getattr(objects and objects.criterion, "l1", None) or 0.0)
+    options = {**preset.params, **config.loss.options} if preset else config.loss.options
+    with_preset = config.loss.model_copy(update={"options": options})
+    _, loss = _part("loss", with_preset, objects and objects.criterion)
     optim = {"schedule": _schedule(config.optim.schedule, config.train.epochs)}
     return config.model_copy(
         update={
@@ -84,6 +83,28 @@ def resolve(*layers: Mapping[str, Any], objects: Objects | None = None) -> Confi
     )
 
 
+def registries() -> dict[str, Registry[Any]]:
+    """Return what a config names, by the section that names it."""
+    from edgemask.data import DATASETS
+    from edgemask.heads import HEADS
+    from edgemask.losses import LOSSES
+    from edgemask.methods import METHODS
+    from edgemask.models import MODELS
+
+    return {"data": DATASETS, "head": HEADS, "loss": LOSSES, "method": METHODS, "model": MODELS}
+
+
+def stored_name(section: str, name: Any) -> Any:
+    """Return the name that a config stores, for any spelling of it.
+
+    Example:
+        >>> stored_name("method", "coteaching")
+        'co-teaching'
+    """
+    registry = registries()[section]
+    return registry.stored_name(name) if name in registry else name
+
+
 def is_object(name: str | None) -> bool:
     """Whether a name stands for something that was given as an object."""
     return name is not None and name.startswith("object:")
@@ -95,22 +116,20 @@ def object_name(thing: Any) -> str:
 
 
 def _part(
-    registry: Registry[Any],
-    name: str,
-    options: Options,
-    section: str,
-    given: Any,
-    provided: tuple[str, ...] = (),
+    section: str, named: HeadConfig | LossConfig | MethodConfig, given: Any
 ) -> tuple[Any, dict[str, Any]]:
     """Find what a section names; return it, and the name and all options to store."""
+    name = named.name
     if not is_object(name):
-        factory = _named(registry, name, f"{section}.name")
-        name = registry.stored_name(name)
+        factory = _named(registries()[section], name, f"{section}.name")
+        name = stored_name(section, name)
     elif inspect.isclass(given) or inspect.isfunction(given):
         factory = given
     else:
-        return given, {"options": _object_options(given, options, section)}
-    checked = check_options(factory, options, f"{section}.options", provided=provided)
+        return given, {"options": _object_options(given, named.options, section)}
+    checked = check_options(
+        factory, named.options, f"{section}.options", provided=_PROVIDED[section]
+    )
     if not is_object(name):
         _try(factory, checked, section)
     return factory, {"name": name, "options": checked}
@@ -164,15 +183,17 @@ def _named(registry: Mapping[str, Any], name: str, path: str) -> Any:
 
 
 def _data(data: DataConfig) -> dict[str, Any]:
-    from edgemask.data import DATASETS, views
+    from edgemask.data import views
 
     new: dict[str, Any] = {}
     if data.views is not None:
         _named(views.RECIPES, data.views, "data.views")
         new["views"] = views.RECIPES.name_of(data.views)
     if not is_object(data.spec):
-        reader = _named(DATASETS, data.spec.partition(":")[0], "data.spec")
-        new["options"] = check_options(reader, data.options, "data.options", provided=_OF_DATA)
+        reader = _named(registries()["data"], data.spec.partition(":")[0], "data.spec")
+        new["options"] = check_options(
+            reader, data.options, "data.options", provided=_PROVIDED["data"]
+        )
     return new
 
 
@@ -193,7 +214,7 @@ def _check_noise(config: Config) -> None:
 
 def _model(config: Config) -> dict[str, Any]:
     from edgemask.models import ADAPTERS, MODELS
-    from edgemask.models.base import NECKS
+    from edgemask.models.base import Neck
 
     name = config.model.name
     if is_object(name):
@@ -225,15 +246,12 @@ def _model(config: Config) -> dict[str, Any]:
     # Every model may have a neck; it is stored where it was given.
     neck = {key: value for key, value in config.model.options.items() if key == "neck"}
     for value in neck.values():
-        if value not in NECKS:
-            raise UserError(
-                f"wrong config: model.options.neck: {unknown_name('neck', value, NECKS)}"
-            )
+        check_argument(value, Neck, "wrong config: model.options.neck")
     variadic = any(p.kind is p.VAR_KEYWORD for p in inspect.signature(factory).parameters.values())
     if variadic:  # another library checks its options
         return {"name": name}
     own = {key: value for key, value in config.model.options.items() if key not in neck}
-    options = check_options(factory, own, "model.options", provided=_OF_MODEL)
+    options = check_options(factory, own, "model.options", provided=_PROVIDED["model"])
     return {"name": name, "options": {**options, **neck}}
 
 
@@ -249,20 +267,14 @@ def _with_loss_of_method(config: Config, own: str | None) -> Config:
     return config.model_copy(update={"loss": config.loss.model_copy(update={"name": own})})
 
 
-def _published(config: Config, objects: Objects | None) -> tuple[Options, float]:
-    """Return the options of the loss with the published ones filled in, and its L1 weight."""
+def published(loss: LossConfig, dataset: str) -> Preset | None:
+    """Return the published settings that a config takes for its loss, if it takes any."""
     from edgemask.losses import LOSSES, preset_settings
 
-    loss = config.loss
-    if is_object(loss.name):
-        return loss.options, float(getattr(objects and objects.criterion, "l1", None) or 0.0)
-    if loss.preset is None:
-        return loss.options, 0.0
+    if loss.preset is None or is_object(loss.name):
+        return None
     _named(LOSSES, loss.name, "loss.name")
-    published = preset_settings(
-        loss.name, config.data.spec if loss.preset == "auto" else loss.preset
-    )
-    return {**published.params, **loss.options}, published.l1
+    return preset_settings(loss.name, dataset if loss.preset == "auto" else loss.preset)
 
 
 def _schedule(schedule: ScheduleConfig, epochs: int) -> ScheduleConfig:

@@ -57,15 +57,14 @@ METHODS: Registry[type[Method]] = Registry(
         "cdr": CDR,
         "elr": ELR,
         "sop": SOP,
-        "coteaching": CoTeaching,
+        "co-teaching": CoTeaching,
         "jocor": JoCoR,
         "ca2c": CA2C,
-        "josrc": JoSRC,
-        "josnc": JoSNC,
+        "jo-src": JoSRC,
+        "jo-snc": JoSNC,
         "dividemix": DivideMix,
         "unicon": UNICON,
     },
-    aliases={"co-teaching": "coteaching", "jo-src": "josrc", "jo-snc": "josnc"},
 )
 
 Step = StepResult  # its former name, for methods written before

@@ -11,7 +11,7 @@ from typing import Any
 
 from edgemask._files import write_json, write_text
 from edgemask.engine import Config, Run, resolve
-from edgemask.engine.compose import override, settings_of
+from edgemask.engine.compose import join, settings_of
 from edgemask.engine.config import to_dict
 from edgemask.engine.config_file import parse_value
 from edgemask.engine.jobs import job_state
@@ -107,16 +107,23 @@ def _full_key(name: str, settings: Mapping[str, Any]) -> str:
     raise UserError(f"--grid {name}: several settings have this name: {', '.join(ends)}")
 
 
-def make_points(settings: Mapping[str, Any], axes: Sequence[GridAxis]) -> list[GridPoint]:
+def make_points(
+    settings: Mapping[str, Any], axes: Sequence[GridAxis], recipe: str | None = None
+) -> list[GridPoint]:
     """Return the runs of all combinations, the first axis changing slowest.
 
     Under another head, loss, method, model or dataset the options of the former one are left out,
     as with ``--set``.
+
+    Args:
+        settings: Settings that all runs share.
+        axes: The settings that differ.
+        recipe: The recipe that all of them override, if any.
     """
     points = []
     for combination in itertools.product(*(axis.values for axis in axes)):
         values = dict(zip((axis.key for axis in axes), combination, strict=True))
-        points.append(GridPoint(values, resolve(override(settings, settings_of(values)))))
+        points.append(GridPoint(values, resolve(join(recipe, settings, settings_of(values)))))
     return points
 
 

@@ -47,7 +47,7 @@ def cifar10(root: Path | None = None, *, recipe: _Recipe10 = None) -> DataBundle
 
     Args:
         root: The folder that holds it.
-        recipe: Whose views and normalisation: ``dividemix``, ``josrc``, ``ca2c`` or ``plain``;
+        recipe: Whose views and normalisation: ``dividemix``, ``jo-src``, ``ca2c`` or ``plain``;
             those of JAL, ANL and APL otherwise.
     """
     _unpack(root, *_ARCHIVE10)
@@ -63,14 +63,14 @@ def cifar100(root: Path | None = None, *, recipe: _Recipe100 = None) -> DataBund
 
     Args:
         root: The folder that holds it.
-        recipe: Whose views and normalisation: ``dividemix``, ``josrc``, ``josnc``, ``ca2c`` or
+        recipe: Whose views and normalisation: ``dividemix``, ``jo-src``, ``jo-snc``, ``ca2c`` or
             ``plain``; those of JAL, ANL and APL otherwise.
     """
     names, train, test = _fine(root)
     return _bundle("cifar100", find_recipe("cifar100", recipe), names, train, test)
 
 
-def cifar80n_o(root: Path | None = None, *, recipe: _Recipe100 = "josrc") -> DataBundle:
+def cifar80n_o(root: Path | None = None, *, recipe: _Recipe100 = "jo-src") -> DataBundle:
     """CIFAR-100 with twenty classes out of distribution: 50,000 training images, 80 classes.
 
     The labels of the training images are the true fine ones, 80..99 for images that belong to none

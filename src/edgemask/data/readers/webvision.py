@@ -44,7 +44,7 @@ def webvision_mini(
 
     Args:
         root: The folder that holds all this.
-        recipe: Whose views and normalisation: ``dividemix`` (299 pixels), ``josnc`` or ``unicon``;
+        recipe: Whose views and normalisation: ``dividemix`` (299 pixels), ``jo-snc`` or ``unicon``;
             those of JAL, ANL and APL otherwise (224).
         ilsvrc12: Whether to read the second test set.
         on_broken: ``error``, or ``skip`` to check all images first and leave the broken ones out.

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from edgemask.engine.config import Config, flatten, to_dict, unflatten
-from edgemask.engine.resolve import resolve
-from edgemask.losses import LOSSES
+from edgemask.engine.config import Config, LossConfig, flatten, to_dict, unflatten
+from edgemask.engine.resolve import published, registries, resolve, stored_name
 
 __all__ = ["DEFAULT", "Recipe", "Setting", "explain_config"]
 
@@ -60,17 +59,37 @@ class Recipe:
 
 
 def explain_config(config: Config, settings: Mapping[str, Setting]) -> list[tuple[str, Any, str]]:
-    """Return every value of a config with its source: a setting's, or the default."""
+    """Return every value of a config with its source: a setting, the loss's preset, or a default.
+
+    Args:
+        config: The resolved config.
+        settings: What it was resolved from, by dotted key.
+    """
+    settings = {**_preset_of_loss(config, settings), **settings}
     rows = []
     for key, value in flatten(to_dict(config)).items():
         setting = settings.get(key)
-        kept = setting is not None and value in (setting.value, _listed_name(key, setting.value))
-        rows.append((key, value, setting.source if kept and setting is not None else DEFAULT))
+        source = DEFAULT
+        if setting is not None and value in (setting.value, _stored(key, setting.value)):
+            source = setting.source
+        rows.append((key, value, source))
     return rows
 
 
-def _listed_name(key: str, value: Any) -> Any:
+def _preset_of_loss(config: Config, settings: Mapping[str, Setting]) -> dict[str, Setting]:
+    """Return what the config took from the published settings of its loss."""
+    asked = settings["loss.preset"].value if "loss.preset" in settings else LossConfig().preset
+    preset = published(config.loss.model_copy(update={"preset": asked}), config.data.spec)
+    if preset is None:
+        return {}
+    values = {f"loss.options.{key}": value for key, value in preset.params.items()}
+    if preset.l1:
+        values["optim.l1"] = preset.l1
+    source = f"the preset of the loss: {preset.source}"
+    return {key: Setting(value, source) for key, value in values.items()}
+
+
+def _stored(key: str, value: Any) -> Any:
     """Return the name under which a config stores a part that a setting names by an alias."""
-    if key == "loss.name" and value in LOSSES:
-        return LOSSES.stored_name(value)
-    return value
+    section, _, last = key.partition(".")
+    return stored_name(section, value) if last == "name" and section in registries() else value

@@ -1,0 +1,43 @@
+"""The candidates of the suite: what a person could be given who says nothing.
+
+A candidate is a set of arguments of :func:`edgemask.fit`. None is set by problem. Those with
+``validation`` hold out a fifth of the noisy data and keep the epoch that is best on it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+BASELINE = "ce"
+CHOSEN_EPOCH = {"validation": 0.2, "select": "validation"}
+
+_HEADS: dict[str, str] = {
+    "sem": "sem",
+    "capped-0.3": "sem(policy=capped(0.3))",
+    "capped-0.1": "sem(policy=capped(0.1))",
+    "capped-0.3-scaled": "sem(policy=capped(0.3), scaling=inverted)",
+    "dropconnect-0.3": "dropconnect(p=0.7, scaling=none)",
+    "dropconnect-0.3-scaled": "dropconnect(p=0.7)",
+    "dropconnect-0.2-scaled": "dropconnect(p=0.8)",
+    "dropconnect-0.1-scaled": "dropconnect(p=0.9)",
+    "dropout-0.5": "dropout(p=0.5)",
+    "scale-0.3": "scaled(scale=0.3)",
+    "scale-0.1": "scaled(scale=0.1)",
+}
+_LOSSES = ("gce", "sce", "label-smoothing", "mae")
+
+CANDIDATES: dict[str, dict[str, Any]] = {
+    BASELINE: {},
+    "ce, chosen epoch": CHOSEN_EPOCH,
+    **{f"ce {name}": {"head": head} for name, head in _HEADS.items()},
+    **{
+        f"ce {name}, chosen epoch": {"head": _HEADS[name], **CHOSEN_EPOCH}
+        for name in ("capped-0.3", "dropconnect-0.3-scaled", "scale-0.1")
+    },
+    **{loss: {"loss": loss} for loss in _LOSSES},
+    **{
+        f"gce {name}": {"loss": "gce", "head": _HEADS[name]}
+        for name in ("capped-0.3", "dropconnect-0.3-scaled", "scale-0.3")
+    },
+    "elr": {"method": "elr"},
+}

@@ -79,7 +79,9 @@ def run_one(problem: Problem, candidate: str, seed: int) -> dict[str, Any]:
 def commit() -> str | None:
     """Return the commit of the code."""
     words = ["git", "rev-parse", "--short=12", "HEAD"]
-    done = subprocess.run(words, capture_output=True, text=True, cwd=RESULTS.parents[1])  # noqa: S603
+    done = subprocess.run(  # noqa: S603
+        words, capture_output=True, check=False, text=True, cwd=RESULTS.parents[1]
+    )
     return done.stdout.strip() or None
 
 

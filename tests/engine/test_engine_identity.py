@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import shutil
 import warnings
 
 import numpy as np
@@ -18,7 +19,8 @@ from edgemask.engine import load_run, resume
 from edgemask.engine.fingerprint import UnidentifiedError, file_fingerprint, fingerprint
 from edgemask.errors import EdgeMaskWarning, UserError
 
-QUICK = {"log": {"trackers": []}, "data": {"limit": 40, "test_limit": 20}}
+TRACKERS = {"log": {"trackers": []}}
+QUICK = {**TRACKERS, "data": {"limit": 40, "test_limit": 20}}
 
 
 @pytest.fixture(autouse=True)
@@ -127,11 +129,79 @@ def test_files_go_by_their_bytes(tmp_path):
 
 def test_label_files_go_by_their_bytes(tmp_path):
     labels = em.data.load("digits").train.labels
-    path = tmp_path / "labels.npy"
-    np.save(path, labels)
-    first = fitted(noise=f"file:{path}")
-    np.save(path, (labels + 1) % 10)
-    assert fitted(noise=f"file:{path}").path != first.path
+    folder = tmp_path / "data"
+    folder.mkdir()
+    np.save(folder / "labels.npy", labels)
+    np.save(folder / "matrix.npy", np.eye(10))
+    below = {"data": {"root": str(folder), "limit": 40, "test_limit": 20}, **TRACKERS}
+    for name, changed in (("labels", (labels + 1) % 10), ("matrix", np.eye(10)[::-1])):
+        for spec, settings in ((folder / f"{name}.npy", QUICK), (f"{name}.npy", below)):
+            kind = "file" if name == "labels" else name
+            call = {"noise": f"{kind}:{spec}", "epochs": 1, "settings": settings}
+            planned = em.fit("digits", dry_run=True, **call)
+            before = (folder / f"{name}.npy").read_bytes()
+            np.save(folder / f"{name}.npy", changed)
+            assert em.fit("digits", dry_run=True, **call).path != planned.path
+            (folder / f"{name}.npy").write_bytes(before)
+
+
+def write_idx(path, values):
+    header = bytes([0, 0, 8, values.ndim]) + np.array(values.shape, ">u4").tobytes()
+    path.write_bytes(header + values.astype(np.uint8).tobytes())
+
+
+def test_named_datasets_go_by_the_bytes_of_their_files(tmp_path):
+    rng = np.random.default_rng(0)
+    for part, count in (("train", 40), ("t10k", 20)):
+        (tmp_path / "one" / "mnist").mkdir(parents=True, exist_ok=True)
+        images, labels = rng.integers(0, 255, (count, 28, 28)), np.arange(count) % 10
+        write_idx(tmp_path / "one" / "mnist" / f"{part}-images-idx3-ubyte", images)
+        write_idx(tmp_path / "one" / "mnist" / f"{part}-labels-idx1-ubyte", labels)
+    shutil.copytree(tmp_path / "one", tmp_path / "two")
+
+    def path(root):
+        settings = {**TRACKERS, "data": {"root": str(tmp_path / root)}}
+        return em.fit("mnist", model="mlp", settings=settings, dry_run=True).path
+
+    first = path("one")
+    (tmp_path / "two" / "mnist" / ".hidden").write_text("x")
+    assert path("two") == first
+    write_idx(tmp_path / "two" / "mnist" / "train-images-idx3-ubyte", images.repeat(2, 0))
+    assert path("two") != first
+    assert path("one") == first
+
+
+def test_an_archive_goes_by_what_was_unpacked(tmp_path):
+    for number in range(8):
+        folder = tmp_path / "photos" / "ab"[number % 2]
+        folder.mkdir(parents=True, exist_ok=True)
+        pixels = np.full((8, 8, 3), 20 * number, np.uint8)
+        Image.fromarray(pixels).save(folder / f"{number}.png")
+    archive = shutil.make_archive(str(tmp_path / "photos"), "zip", tmp_path / "photos")
+    shutil.rmtree(tmp_path / "photos")
+
+    def path():
+        return em.fit(f"imagefolder:{archive}", dry_run=True, settings=TRACKERS).path
+
+    first = path()  # this unpacks it
+    assert path() == first
+    (tmp_path / "photos" / "a" / "0.png").write_bytes(
+        (tmp_path / "photos" / "a" / "2.png").read_bytes()
+    )
+    assert path() != first
+
+
+def test_a_registered_dataset_goes_by_its_samples(monkeypatch):
+    from edgemask.data import DATASETS
+
+    monkeypatch.setattr(DATASETS, "_entries", dict(DATASETS._entries))
+    monkeypatch.setattr(DATASETS, "_paths", dict(DATASETS._paths))
+    x, y = table()
+    em.register("dataset", "of-mine", lambda: em.data.from_arrays(x, y))
+    first = em.fit("of-mine", dry_run=True, settings=TRACKERS).path
+    assert em.fit("of-mine", dry_run=True, settings=TRACKERS).path == first
+    x[3] += 1
+    assert em.fit("of-mine", dry_run=True, settings=TRACKERS).path != first
 
 
 @pytest.mark.parametrize("kind", ["imagefolder", "csv"])
@@ -252,7 +322,6 @@ def test_a_registered_class_goes_by_its_code(monkeypatch):
 
 
 def test_an_older_run_folder_is_read_and_not_resumed(tmp_path):
-    import shutil
     from pathlib import Path
 
     stored = Path(__file__).parent.parent / "fixtures" / "runs" / "v1"

@@ -21,7 +21,7 @@ from edgemask._files import write_text
 from edgemask.data import FileSplit
 from edgemask.errors import UserError
 
-__all__ = ["UnidentifiedError", "file_fingerprint", "fingerprint", "folder_fingerprint"]
+__all__ = ["UnidentifiedError", "file_fingerprint", "fingerprint", "path_fingerprint"]
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(...), torch.dtype)
 # Their classes are identified by version; their source is not read.
@@ -193,13 +193,18 @@ def _stat(path: Path, name: Path) -> str:
     return f"{name} {found.st_size} {found.st_mtime_ns}"
 
 
-def folder_fingerprint(folder: Path) -> str:
-    """Return a hash of the relative path, size and time of every file below a folder."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
-    hasher = _Hasher()
-    for path in files:
-        hasher.text(_stat(path, path.relative_to(folder)))
-    return hasher.sha.hexdigest()[:_DIGITS]
+def path_fingerprint(path: Path) -> str:
+    """Return a hash of a file, or of a folder without its hidden files.
+
+    A file and a folder of plain files go by their bytes; a folder with sub-folders, such as one of
+    images by class, by relative path, size and time of every file.
+    """
+    if path.is_file():
+        return file_fingerprint(path)
+    files = [file for file in sorted(path.rglob("[!.]*")) if file.is_file()]
+    if all(file.parent == path for file in files):
+        return fingerprint([(file.name, file_fingerprint(file)) for file in files])
+    return fingerprint([_stat(file, file.relative_to(path)) for file in files])
 
 
 def file_fingerprint(path: Path) -> str:

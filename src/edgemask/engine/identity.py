@@ -5,22 +5,20 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import os
 import uuid
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from edgemask.data.sources import source_paths
 from edgemask.engine.config import Config
-from edgemask.engine.fingerprint import (
-    UnidentifiedError,
-    file_fingerprint,
-    fingerprint,
-    folder_fingerprint,
-)
-from edgemask.engine.resolve import is_object
+from edgemask.engine.fingerprint import UnidentifiedError, fingerprint, path_fingerprint
+from edgemask.engine.resolve import is_object, registries
 from edgemask.engine.run_data import Objects, given_corrections, load_data
 from edgemask.errors import EdgeMaskWarning
+from edgemask.noise.build import source_files
 
 __all__ = ["UNKNOWN", "config_hash", "identity", "with_contents"]
 
@@ -92,44 +90,50 @@ def with_contents(config: Config, objects: Objects) -> Config:
 
 def _sources(config: Config, objects: Objects) -> dict[str, Callable[[], str]]:
     """Return how to identify each thing that a name in the config does not identify."""
-    from edgemask.heads import HEADS
-    from edgemask.losses import LOSSES
-    from edgemask.methods import METHODS
-    from edgemask.models import MODELS
-
     found: dict[str, Callable[[], str]] = {}
     parts = (
-        ("model", config.model.name, objects.model, MODELS),
-        ("head", config.head.name, objects.head, HEADS),
-        ("loss", config.loss.name, objects.criterion, LOSSES),
-        ("method", config.method.name, objects.method, METHODS),
+        ("model", config.model.name, objects.model),
+        ("head", config.head.name, objects.head),
+        ("loss", config.loss.name, objects.criterion),
+        ("method", config.method.name, objects.method),
     )
-    for part, name, thing, registry in parts:
+    for part, name, thing in parts:
+        registry = registries()[part]
         if is_object(name):
             found[part] = functools.partial(fingerprint, thing)
         elif name is not None and ":" in name and name in registry:  # registered from outside
             found[part] = functools.partial(fingerprint, registry[name])
     if isinstance(config.model.pretrained, str):
-        found["weights"] = lambda: _path_fingerprint(Path(str(config.model.pretrained)))
-    if is_object(config.data.spec):
-        found["data"] = lambda: fingerprint(objects.bundle)
-    elif ":" in config.data.spec:
-        kind, _, path = config.data.spec.partition(":")
-        found["data"] = lambda: _path_fingerprint(Path(path).expanduser())
-        if kind == "csv":  # the file only lists the images
-            found["images"] = lambda: fingerprint(objects.bundle or load_data(config.data))
+        found["weights"] = lambda: _paths_fingerprint([Path(str(config.model.pretrained))])
+    if config.data.spec != "digits":  # which come with a package
+        found["data"] = lambda: _data_fingerprint(config, objects)
     if config.data.corrections is not None:
         found["corrections"] = lambda: given_corrections(config, objects).fingerprint
     labels = objects.labels
     if labels is not None:
         found["labels"] = lambda: labels.fingerprint
-    elif config.noise.spec.startswith("file:"):
-        path = config.noise.spec.partition(":")[2].partition("#")[0]
-        found["labels"] = lambda: _path_fingerprint(Path(path).expanduser())
+    elif not is_object(config.noise.spec):
+        root = config.data.root or os.environ.get("EDGEMASK_DATA")
+        files = source_files(config.noise.spec, protocol=config.noise.protocol, root=root)
+        if files:
+            found["labels"] = lambda: _paths_fingerprint(files)
     return found
 
 
-def _path_fingerprint(path: Path) -> str:
-    if path.is_dir():
-        return folder_fingerprint(path)
-    return file_fingerprint(path) if path.is_file() else ""
+def _data_fingerprint(config: Config, objects: Objects) -> str:
+    """Identify data by the files that it is read from, or else by its samples."""
+    spec, root = config.data.spec, config.data.root
+    if is_object(spec):
+        return fingerprint(objects.bundle)
+    paths = source_paths(spec, root=root)
+    lists_files = spec.startswith("csv:")  # whose contents may change while the list does not
+    if not paths or lists_files:
+        bundle = objects.bundle or load_data(config.data)  # this unpacks an archive
+        paths = source_paths(spec, root=root)
+        if not paths or lists_files:
+            return fingerprint(bundle)
+    return _paths_fingerprint(paths)
+
+
+def _paths_fingerprint(paths: Iterable[Path]) -> str:
+    return fingerprint([path_fingerprint(path) for path in paths])

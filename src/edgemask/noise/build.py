@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,16 @@ from numpy.typing import ArrayLike
 from edgemask._options import annotated_parameters, check_argument
 from edgemask.errors import UserError
 from edgemask.noise.asymmetric import asymmetric, pair_flip
+from edgemask.noise.files import from_file
 from edgemask.noise.given import clean
+from edgemask.noise.human import human
+from edgemask.noise.instance import instance_dependent
 from edgemask.noise.labels import NoisyLabels
+from edgemask.noise.matrix import from_matrix
 from edgemask.noise.open_set import open_set, open_set_asymmetric
 from edgemask.noise.symmetric import symmetric
 
-__all__ = ["make", "parse"]
+__all__ = ["make", "parse", "source_files"]
 
 _EXAMPLES = "sym:0.4, asym:0.4, pair:0.45, idn:0.4, open:0.2, human:worst, file:labels.csv, clean"
 # CIFAR80N-O is always open-set: the plain kinds of noise mean its closed part.
@@ -132,6 +137,30 @@ def parse(
         with suppress(ValueError):
             value = float(text)
     return function, (check_argument(value, annotation, f"noise {spec!r}: {wanted}"),)
+
+
+def source_files(
+    spec: str, *, protocol: str = "paper", root: str | os.PathLike[str] | None = None
+) -> list[Path]:
+    """Return the files that the noise of a text is read from, as far as they exist.
+
+    Args:
+        spec: The text, as :func:`make` takes it.
+        protocol: Whose generator is meant.
+        root: The folder of the data.
+    """
+    function, value = parse(spec)
+    names: tuple[str, ...] = ()
+    if function in (from_file, from_matrix):
+        names = (str(value[0]).partition("#")[0],)
+    elif function is human:
+        names = ("cifar-n.npz", "CIFAR-10_human.pt", "CIFAR-100_human.pt")
+    elif function is instance_dependent and protocol == "jal":
+        names = ("idn-labels.npz",)
+    folders = [Path.cwd()] if root is None else [Path.cwd(), Path(root).expanduser()]
+    places = [[folder / Path(name).expanduser() for folder in folders] for name in names]
+    found = (next((place for place in row if place.is_file()), None) for row in places)
+    return [place for place in found if place is not None]
 
 
 def _takes(function: Callable[..., NoisyLabels]) -> tuple[str, Any]:

@@ -19,7 +19,7 @@ from edgemask.errors import DataError, one_line
 
 __all__ = ["fashion_mnist", "mnist", "read_idx"]
 
-_DEBIAN = Path("/usr/share/datasets/fashion-mnist")
+DEBIAN_FASHION_MNIST = Path("/usr/share/datasets/fashion-mnist")
 _FASHION = (
     "T-shirt/top", "Trouser", "Pullover", "Dress", "Coat",
     "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot",
@@ -35,8 +35,8 @@ def mnist(root: Path | None = None) -> DataBundle:
 def fashion_mnist(root: Path | None = None) -> DataBundle:
     """70,000 articles of clothing of 28 x 28 grey pixels, from ``fashion-mnist/`` or Debian."""
     own = None if root is None else root / "fashion-mnist"
-    if (own is None or not own.is_dir()) and _DEBIAN.is_dir():
-        root = _DEBIAN.parent
+    if (own is None or not own.is_dir()) and DEBIAN_FASHION_MNIST.is_dir():
+        root = DEBIAN_FASHION_MNIST.parent
     source = "github.com/zalandoresearch/fashion-mnist or Debian's package dataset-fashion-mnist"
     return _bundle("fashion-mnist", _files(root, "fashion-mnist", source), _FASHION)
 

@@ -8,6 +8,7 @@ import typer
 
 from edgemask import __version__
 from edgemask.cli import (
+    correct,
     demo,
     doctor,
     evaluate,
@@ -57,6 +58,7 @@ app.command("train")(train.train)
 app.command("resume")(resume.resume)
 app.command("eval")(evaluate.evaluate)
 app.command("predict")(predict.predict)
+app.command("correct")(correct.correct)
 app.add_typer(noise.app, name="noise")
 app.command("list")(listing.list_names)
 app.command("explain")(explain.explain)

@@ -14,7 +14,7 @@ from edgemask.data.readers._archives import extract, without_suffix
 from edgemask.data.readers._own import Listing, bundle_of_files
 from edgemask.errors import DataError
 
-__all__ = ["imagefolder"]
+__all__ = ["imagefolder", "list_images"]
 
 _TRAIN = "train"
 _TESTS = ("test", "val", "valid", "validation")
@@ -44,14 +44,7 @@ def imagefolder(
         on_broken: ``error`` stops at a file that is no image; ``skip`` checks all files first and
             leaves such files out, with a warning.
     """
-    root = _unpacked(Path(path))
-    folders = {_TRAIN: root}
-    if (root / _TRAIN).is_dir():
-        folders = {part: root / part for part in (_TRAIN, *_TESTS) if (root / part).is_dir()}
-    names = _classes(folders[_TRAIN])
-    parts = {
-        part: _listing(folder, names, required=part == _TRAIN) for part, folder in folders.items()
-    }
+    root, names, parts = list_images(path)
     return bundle_of_files(
         root.resolve().name,
         root,
@@ -63,6 +56,23 @@ def imagefolder(
         clean=clean,
         on_broken=on_broken,
     )
+
+
+def list_images(path: str | Path) -> tuple[Path, tuple[str, ...], dict[str, Listing]]:
+    """Return the folder, its classes, and the files and class numbers of ``train`` and test sets.
+
+    Args:
+        path: The folder, or an archive of it.
+    """
+    root = _unpacked(Path(path))
+    folders = {_TRAIN: root}
+    if (root / _TRAIN).is_dir():
+        folders = {part: root / part for part in (_TRAIN, *_TESTS) if (root / part).is_dir()}
+    names = _classes(folders[_TRAIN])
+    parts = {
+        part: _listing(folder, names, required=part == _TRAIN) for part, folder in folders.items()
+    }
+    return root, names, parts
 
 
 def _unpacked(path: Path) -> Path:

@@ -1,0 +1,57 @@
+"""``edgemask correct``: data with corrected labels, as a new file or folder."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from edgemask.cli.options import Json
+
+__all__ = ["correct"]
+
+
+def correct(
+    data: Annotated[
+        str,
+        typer.Argument(metavar="DATA", help="imagefolder:PATH, csv:FILE or npz:FILE, or a path."),
+    ],
+    corrections: Annotated[
+        Path, typer.Option(metavar="FILE", help="The CSV file that the review page saves.")
+    ],
+    out: Annotated[
+        Path, typer.Option(metavar="PATH", help="The new file, or the new folder of images.")
+    ],
+    label: Annotated[
+        str, typer.Option(metavar="COLUMN", help="The column of a CSV file with the labels.")
+    ] = "label",
+    id_: Annotated[
+        str | None,
+        typer.Option(
+            "--id",
+            metavar="COLUMN",
+            help="The column that names its samples. (default: path, or the row number from 0)",
+        ),
+    ] = None,
+    copy: Annotated[
+        bool, typer.Option("--copy", help="Copy images instead of making links to them.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Write data with corrected labels; the original is not changed."""
+    from edgemask.cli.screen import count, print_json
+    from edgemask.engine.correct import write_corrected
+    from edgemask.report.escape import printable
+
+    written = write_corrected(data, corrections, out, label=label, id=id_, copy=copy)
+    if as_json:
+        print_json({**asdict(written), "path": str(written.path)})
+        return
+    typer.echo(
+        f"{count(written.kept, 'label')} kept, {written.relabelled:,} changed, "
+        f"{count(written.dropped, 'sample')} dropped; {count(written.samples, 'sample')} in {printable(written.path)}"
+    )
+    for name in written.empty_classes:
+        typer.echo(f"no sample of the class {printable(name)} is left")

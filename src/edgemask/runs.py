@@ -192,6 +192,16 @@ class AuditRecord:
         return [reasons[code] for code in self.samples["reason"].tolist()]
 
     @property
+    def check(self) -> npt.NDArray[np.int64]:
+        """Positions of samples drawn at random to be checked by hand, in their order."""
+        return np.array(self.facts.get("check", ()), dtype=np.int64)
+
+    @property
+    def decisions(self) -> list[dict[str, str]]:
+        """What was decided about samples before the audit, as rows of a corrections file."""
+        return list(self.facts.get("decisions", ()))
+
+    @property
     def order(self) -> npt.NDArray[np.int64]:
         """Positions of all samples, the most suspicious first."""
         return np.argsort(self.samples["rank"], kind="stable").astype(np.int64)
@@ -224,7 +234,7 @@ def read_audit(path: str | Path) -> AuditRecord:
             f"reads 1 to {AUDIT_SCHEMA}; update EdgeMask."
         )
     samples = read_arrays(folder / "samples.npz")
-    if not _facts_fit(facts) or not _audit_fits(facts, samples):
+    if not _facts_fit(facts) or not _audit_fits(facts, samples) or not _draw_fits(facts, samples):
         raise UserError("audit.json and samples.npz lack values, or do not fit together.")
     problems: list[str] = []
     return AuditRecord(
@@ -252,6 +262,23 @@ def _facts_fit(facts: Mapping[str, Any]) -> bool:
     except (TypeError, ValueError):
         return False
     return matrix.shape == (len(names), len(names))
+
+
+def _draw_fits(facts: Mapping[str, Any], samples: Mapping[str, Array]) -> bool:
+    """Return whether the random draw names samples, each once, and decisions are rows of text."""
+    check, decisions = facts.get("check", []), facts.get("decisions", [])
+    if not isinstance(check, list) or not isinstance(decisions, list):
+        return False
+    return (
+        all(type(place) is int and 0 <= place < len(samples["id"]) for place in check)
+        and len(set(check)) == len(check)
+        and all(
+            isinstance(row, dict)
+            and row.keys() >= {"id", "action"}
+            and all(isinstance(value, str) for value in row.values())
+            for row in decisions
+        )
+    )
 
 
 def _audit_fits(facts: Mapping[str, Any], samples: Mapping[str, Array]) -> bool:

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import binomtest
 
-from edgemask.audit import Corrections, read_corrections
+from edgemask.audit import Corrections, LabelAudit, from_probabilities, read_corrections
 from edgemask.errors import UserError
 from sweeps import sweep
 
@@ -158,3 +159,40 @@ def test_row_numbers_need_no_list_of_ids() -> None:
         .apply(None, np.zeros(1_000_000, dtype=np.int64), NAMES)
         .kept[-1]
     )
+
+
+def test_an_audit_after_a_review(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    truth = np.arange(120) % 3
+    given = np.where(rng.random(120) < 0.2, (truth + 1) % 3, truth)
+    probs = np.full((120, 3), 0.05) + 0.85 * np.eye(3)[truth]
+    ids = [f"=\u202e{n}.png" for n in range(120)]
+    found = from_probabilities(given, probs, ids=ids, class_names=NAMES)
+    assert sorted(set(found.check.tolist())) == sorted(found.check.tolist())
+    assert len(found.check) == 100
+    drawn = [ids[place] for place in found.check[:40]]
+    first = [name for name in found.suspects["id"] if name not in drawn][:2]
+    rows = [
+        {"id": first[0], "action": "keep"},
+        {"id": first[1], "action": "drop"},
+        {"id": "gone.png", "action": "drop"},
+        *({"id": name, "action": "keep", "check": n} for n, name in enumerate(drawn, start=1)),
+    ]
+    after = found.after_review(rows)
+    assert set(first).isdisjoint(after.suspects["id"])
+    assert after.trust[ids.index(first[0])] == 1.0
+    assert after.trust[ids.index(first[1])] == found.trust[ids.index(first[1])]
+    assert {ids[place] for place in after.order[-42:]} == {*first, *drawn}
+    low, high = binomtest(0, 40).proportion_ci(method="exact")
+    assert (after.rate.kind, after.rate.checked, after.rate.wrong) == ("checked", 40, 0)
+    assert after.rate.lower == pytest.approx(low, abs=1e-9)
+    assert after.rate.upper == pytest.approx(high, abs=1e-9)
+    again = LabelAudit.load(after.save(tmp_path))
+    assert again.corrections is not None
+    assert again.corrections.fingerprint == read_corrections(rows).fingerprint
+    assert again.rate == after.rate
+    text = (tmp_path / "suspects.csv").read_text(encoding="utf-8")
+    assert all(line.isprintable() for line in text.splitlines())
+    assert ",=" not in text
+    with pytest.raises(UserError, match="no sample 'zzz' in the audit"):
+        found.after_review([{"id": "zzz", "action": "keep"}])

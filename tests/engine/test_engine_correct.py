@@ -41,9 +41,7 @@ def test_an_image_folder(copy: bool, tmp_path: Path) -> None:
     photos = _photos(tmp_path / "photos")
     (photos / "cat" / "notes.txt").write_text("not an image")
     before = _tree(photos)
-    rows = _decisions(
-        "cat/deep/0.png,relabel,dog", "cat/deep/1.png,drop", "dog/deep/2.png,keep"
-    )
+    rows = _decisions("cat/deep/0.png,relabel,dog", "cat/deep/1.png,drop", "dog/deep/2.png,keep")
     written = write_corrected(photos, rows, tmp_path / "fixed", copy=copy)
     after = _tree(tmp_path / "fixed")
     assert after == {
@@ -72,7 +70,9 @@ def test_a_folder_with_train_and_test_and_a_class_that_ends_empty(tmp_path: Path
 
 def test_a_table(tmp_path: Path) -> None:
     source = tmp_path / "table.csv"
-    source.write_bytes('\ufeffkey;text;label\r\nk1;"a;b";no\r\nk2;=1+1; yes\r\nk3;ü;no\r\n'.encode())
+    source.write_bytes(
+        '\ufeffkey;text;label\r\nk1;"a;b";no\r\nk2;=1+1; yes\r\nk3;ü;no\r\n'.encode()
+    )
     before = source.read_bytes()
     rows = _decisions("0,relabel,yes", "2,drop", "1,keep")
     written = write_corrected(f"csv:{source}", rows, tmp_path / "fixed.csv")

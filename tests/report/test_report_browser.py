@@ -2,47 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from edgemask.report import write_report
+from report.browsing import HOSTILE, needs_browser, requests, visit
 from report.rundirs import RunMaker
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(
-        not (shutil.which("chromium") and shutil.which("chromedriver")),
-        reason="chromium and chromedriver are not installed",
-    ),
-]
-selenium = pytest.importorskip("selenium", reason="selenium is not installed")
-
-FLAGS = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync "
-    "--disable-background-networking --disable-component-update --disable-dev-shm-usage"
-)
-HOSTILE = ["</script><script>window.hit = 1</script>", "<img src=x onerror='window.hit = 1'>"]
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    from selenium import webdriver
-    from selenium.webdriver.chrome.service import Service
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = shutil.which("chromium") or ""
-    for flag in FLAGS.split():
-        options.add_argument(flag)
-    options.add_argument(f"--user-data-dir={tmp_path_factory.mktemp('profile')}")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
-    yield driver
-    driver.quit()
+pytestmark = needs_browser
 
 
 @pytest.fixture(scope="module")
@@ -60,16 +30,6 @@ def several(make_run: RunMaker, tmp_path_factory: pytest.TempPathFactory) -> Pat
         for seed in range(2)
     ]
     return write_report(runs, tmp_path_factory.mktemp("pages")).html
-
-
-def visit(browser: Any, page: Path, *, width: int = 1200, dark: bool = False) -> None:
-    scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    browser.get_log("browser")
-    browser.get_log("performance")
-    browser.get(page.as_uri())
 
 
 def column(browser: Any, table: str, place: int) -> list[str]:
@@ -102,13 +62,7 @@ def test_no_console_error_no_request_and_hostile_names_do_nothing(
 ) -> None:
     visit(browser, request.getfixturevalue(which))
     assert browser.get_log("browser") == []
-    addresses = [
-        message["params"]["request"]["url"]
-        for message in (
-            json.loads(entry["message"])["message"] for entry in browser.get_log("performance")
-        )
-        if message["method"] == "Network.requestWillBeSent"
-    ]
+    addresses = requests(browser)
     assert addresses
     assert all(address.startswith(("file:", "data:")) for address in addresses)
     assert browser.execute_script("return window.hit === undefined")
@@ -126,10 +80,11 @@ def test_figures_are_drawn(browser: Any, single: Path) -> None:
         "return c.getContext('2d').getImageData(0, 0, c.width, c.height).data.some(v => v > 0)"
     )
     assert painted
-    broken = browser.execute_script(
-        "return [...document.querySelectorAll('.gallery img')].filter(i => !i.naturalWidth).length"
+    widths = browser.execute_script(
+        "return [...document.querySelectorAll('#review img')].map(i => i.naturalWidth)"
     )
-    assert broken == 0
+    assert widths == [32] * len(widths)
+    assert len(widths) > 20
 
 
 def test_the_comparison_sorts_on_click(browser: Any, several: Path) -> None:
@@ -167,7 +122,7 @@ def test_values_appear_under_the_pointer_and_by_keys(browser: Any, single: Path)
     from selenium.webdriver.support.wait import WebDriverWait
 
     visit(browser, single)
-    plot = browser.find_element("css selector", ".chart .plot")
+    plot = browser.find_element("css selector", "#curves .plot")
     tip = browser.find_element("css selector", ".tip")
     browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", plot)
 
@@ -250,7 +205,18 @@ def test_text_has_contrast_in_both_schemes(browser: Any, single: Path, dark: boo
         browser, browser.execute_script("return getComputedStyle(document.body).backgroundColor")
     )
     assert (paper < 0.1) == dark
-    for selector in ("h1", ".lead", ".note", ".key", "thead th", ".badge", "#setup td", ".wrong"):
+    for selector in (
+        "h1",
+        ".lead",
+        ".note",
+        ".key",
+        "thead th",
+        ".badge",
+        "#setup td",
+        "kbd",
+        ".tabs button",
+        ".decide dt",
+    ):
         colour = browser.execute_script(
             "return getComputedStyle(document.querySelector(arguments[0])).color", selector
         )

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import base64
 import csv
+import io
 import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import yaml
+from PIL import Image
 from sklearn.metrics import roc_auc_score
 
 from edgemask.errors import UserError
-from edgemask.report import write_report
+from edgemask.report import write_audit_report, write_report
 from edgemask.report.charts import nice_ticks
 from edgemask.report.heatmaps import realised_transition
-from edgemask.report.trust import detection, doubtful_list
+from edgemask.report.results import corrections_table
+from edgemask.report.trust import detection, doubtful_list, suspicious_order
 from edgemask.runs import read_run
+from report.auditdirs import write_audit
 from report.rundirs import RunMaker
 
 HOSTILE = [
@@ -67,6 +74,13 @@ def parse(path: Path) -> Reader:
     return reader
 
 
+def script_data(reader: Reader, name: str) -> dict[str, Any]:
+    """Return the data that a script of the page reads."""
+    names = [attributes.get("id") for tag, attributes in reader.found if tag == "script"]
+    found: dict[str, Any] = json.loads(reader.text["script"][names.index(name)])
+    return found
+
+
 @pytest.fixture(scope="module")
 def single(make_run: RunMaker, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_report([make_run()], tmp_path_factory.mktemp("single")).html
@@ -76,12 +90,12 @@ def test_the_page_has_every_section_and_figure(single: Path) -> None:
     reader = parse(single)
     titles = reader.text["h2"]
     assert titles == [
+        "Samples worth checking",
+        "Labels and noise",
         "Results",
+        "Classes",
         "Curves",
         "The head",
-        "Labels and noise",
-        "Classes",
-        "Doubtful samples",
         "What was run",
         "How to repeat it",
     ]
@@ -97,7 +111,7 @@ def test_the_page_has_every_section_and_figure(single: Path) -> None:
         "Trust in the given labels",
     ):
         assert caption in captions
-    assert sum(tag == "img" and "sample" in (a["alt"] or "") for tag, a in reader.found) == 64
+    assert len(script_data(reader, "review-data")["pictures"]) == 64
     assert single.stat().st_size < 2_000_000
 
 
@@ -117,7 +131,7 @@ def test_ids_are_unique_also_with_several_runs(make_run: RunMaker, tmp_path: Pat
     reader = parse(write_report(runs, tmp_path).html)
     ids = [attributes["id"] for _, attributes in reader.found if attributes.get("id")]
     assert len(ids) == len(set(ids))
-    figures = json.loads("".join(reader.text["script"][:1]))
+    figures = script_data(reader, "figures")
     assert set(figures) <= set(ids)
     assert "Comparison" in reader.text["h2"]
 
@@ -140,14 +154,15 @@ def test_hostile_names_stay_text_everywhere(make_run: RunMaker, tmp_path: Path) 
     files = write_report([path], tmp_path)
     reader = parse(files.html)
     scripts = [attributes for tag, attributes in reader.found if tag == "script"]
-    assert scripts == [{"type": "application/json", "id": "figures"}, {}]
+    data = [{"type": "application/json", "id": name} for name in ("review-data", "figures")]
+    assert scripts == [*data, {}]
     assert not any(tag == "svg" and "onload" in attributes for tag, attributes in reader.found)
     assert not any(attributes.get("onerror") for _, attributes in reader.found)
     assert reader.text["title"] == ["</title><script>alert(2)</script> · EdgeMask"]
     html = files.html.read_text(encoding="utf-8")
     assert "\u202e" not in html
-    assert "x" * 400 not in html
-    figures = json.loads(reader.text["script"][0])
+    assert "x" * 400 not in re.sub(r"(?s)<script .*?</script>", "", html)
+    figures = script_data(reader, "figures")
     rows = next(figure["rows"] for figure in figures.values() if figure["kind"] == "map")
     assert rows[0] == HOSTILE[0]
     markdown = files.markdown.read_text(encoding="utf-8")
@@ -166,7 +181,8 @@ def test_a_run_without_clean_labels_lists_ids_and_claims_nothing(
     assert "clean labels are not known" in text
     assert "Memorisation" not in reader.text["figcaption"]
     assert "ROC" not in text
-    assert "Labels wrong, estimated" in text
+    assert "They may all be right" in text
+    assert "estimated" not in text
     assert not any(tag == "img" and "sample" in (a["alt"] or "") for tag, a in reader.found)
 
 
@@ -196,7 +212,7 @@ def test_a_hundred_classes_stay_light_and_name_the_commonest_confusions(
     reader = parse(files.html)
     assert files.html.stat().st_size < 2_000_000
     assert "Most frequent confusions" in reader.text["caption"]
-    figures = json.loads(reader.text["script"][0])
+    figures = script_data(reader, "figures")
     shapes = [figure["shape"] for figure in figures.values() if figure["kind"] == "map"]
     assert [1, 100, 100] in shapes
     assert next(shape for shape in shapes if shape[0] > 1)[1:] == [100, 256]
@@ -215,7 +231,7 @@ def test_grey_pictures_and_heads_without_scores_have_pages(
     path = make_run(head="linear", pictures=(12, 8, 8, 1))
     reader = parse(write_report([path], tmp_path).html)
     assert "The head" not in reader.text["h2"]
-    assert sum(tag == "img" and "sample" in (a["alt"] or "") for tag, a in reader.found) == 12
+    assert len(script_data(reader, "review-data")["pictures"]) == 12
 
 
 def test_the_transition_matrix_is_counted(make_run: RunMaker) -> None:
@@ -250,6 +266,101 @@ def test_the_most_doubtful_come_first(make_run: RunMaker) -> None:
     assert table is not None
     order = np.argsort(run.samples["trust"], kind="stable")[:10]
     assert [row[0].value for row in table.cells] == run.samples["index"][order].tolist()
+
+
+def test_ties_are_broken_by_the_loss_and_never_by_position(
+    make_run: RunMaker, tmp_path: Path
+) -> None:
+    path = make_run(samples=400, pictures=None)
+    with np.load(path / "samples.npz") as file:
+        arrays = {key: file[key] for key in file.files}
+    arrays["given"] = np.sort(arrays["given"])  # positions go by class, as in a folder
+    arrays["trust"] = np.zeros(400, np.float32)
+    arrays["mean_loss"] = np.repeat(np.arange(4, dtype=np.float32), 100)
+    arrays["confidence"] = np.zeros(400, np.float32)
+    np.savez(path / "samples.npz", **arrays)
+    order = suspicious_order(read_run(path))
+    assert (arrays["mean_loss"][order] == np.repeat([3, 2, 1, 0], 100)).all()
+    assert order[:100].tolist() != sorted(order[:100].tolist())
+    arrays["reviewed"] = np.arange(400) >= 10
+    np.savez(path / "samples.npz", **arrays)
+    assert sorted(suspicious_order(read_run(path)).tolist()) == list(range(10))
+    table = doubtful_list(read_run(path))
+    assert table is not None
+    assert len(table.rows) == 10
+
+
+def test_samples_are_shown_by_name(make_run: RunMaker, tmp_path: Path) -> None:
+    path = make_run(samples=30, pictures=None)
+    with np.load(path / "samples.npz") as file:
+        arrays = {key: file[key] for key in file.files}
+    arrays["name"] = np.array([f"cat/{n}.png" for n in range(30)])
+    np.savez(path / "samples.npz", **arrays)
+    files = write_report([path], tmp_path)
+    shown = script_data(parse(files.html), "review-data")["id"]
+    assert set(shown) <= set(arrays["name"].tolist())
+    assert "cat/0.png" in files.markdown.read_text()
+
+
+def test_corrections_are_shown_before_and_after(make_run: RunMaker, tmp_path: Path) -> None:
+    plain, fixed = make_run("plain", classes=3), make_run("fixed", classes=3)
+    config = yaml.safe_load((fixed / "config.yaml").read_text())
+    config["data"]["corrections"] = "fixed.csv"
+    (fixed / "config.yaml").write_text(yaml.safe_dump(config))
+    summary = json.loads((fixed / "summary.json").read_text())
+    counts = {"kept": 4, "relabelled": 3, "dropped": 2, "before": [9, 9, 9], "after": [6, 10, 9]}
+    (fixed / "summary.json").write_text(json.dumps(summary | {"corrections": counts}))
+    text = write_report([fixed], tmp_path).html.read_text()
+    assert "4 labels reviewed and kept, 3 changed, 2 samples dropped" in text
+    table = corrections_table(read_run(fixed))
+    assert table is not None
+    assert [[cell.value for cell in row[1:]] for row in table.cells] == [
+        [9, 6, -3],
+        [9, 10, 1],
+        [9, 9, 0],
+    ]
+    both = write_report([plain, fixed], tmp_path).html.read_text()
+    assert "labels corrected by fixed.csv" in both
+    assert "labels as given" in both
+    for damaged in ({"before": [1], "after": []}, {"before": "x"}, [], {"before": [1] * 9}):
+        (fixed / "summary.json").write_text(json.dumps(summary | {"corrections": damaged}))
+        assert corrections_table(read_run(fixed)) is None
+
+
+def test_pictures_of_a_review_stay_within_their_budget(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from edgemask.report import review
+
+    folder = write_audit(tmp_path / "audit", pictures=60, draw=0)
+    monkeypatch.setattr(review, "MAX_PICTURE_BYTES", 20_000)
+    page = write_audit_report(folder)
+    pictures = script_data(parse(page), "review-data")["pictures"]
+    assert 0 < len(pictures) < 60
+    assert sum(map(len, pictures.values())) <= 20_000
+    assert list(pictures) == [str(row) for row in range(len(pictures))]
+    for picture in pictures.values():
+        data = base64.b64decode(picture.partition(",")[2])
+        assert Image.open(io.BytesIO(data)).size == (32, 32)
+
+
+def test_damaged_audits_are_refused_in_one_line(tmp_path: Path) -> None:
+    folder = write_audit(tmp_path / "audit", pictures=None)
+    facts = json.loads((folder / "audit.json").read_text())
+    for change in (
+        {"check": [0, 0]},
+        {"check": [300]},
+        {"check": [True]},
+        {"check": "all"},
+        {"decisions": [{"id": 1, "action": "keep"}]},
+        {"decisions": {"id": "1"}},
+        {"schema": 99},
+    ):
+        (folder / "audit.json").write_text(json.dumps(facts | change))
+        with pytest.raises(UserError) as caught:
+            write_audit_report(folder)
+        assert "\n" not in str(caught.value)
+    assert not (folder / "report.html").exists()
 
 
 def test_csv_has_a_row_a_run_in_full_precision(make_run: RunMaker, tmp_path: Path) -> None:

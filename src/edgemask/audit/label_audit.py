@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from edgemask import runs
 from edgemask._files import write_arrays, write_json, write_text
+from edgemask._text import as_csv, printable
+from edgemask.audit.corrections import Corrections, read_corrections
 from edgemask.audit.verdict import Verdict
 from edgemask.errors import MissingExtraError, UserError
 from edgemask.noise._checks import Int64
@@ -23,6 +25,8 @@ __all__ = ["LabelAudit"]
 
 Floats = NDArray[np.float64]
 
+_TO_CHECK = 100
+_KEPT, _DROPPED = "reviewed by hand", "dropped by hand"
 _COLUMNS = ("rank", "id", "given", "suggested", "trust", "reason")
 
 
@@ -60,6 +64,8 @@ class LabelAudit:
     doubt: Floats
     """Chance per sample that the suggested label is right rather than the given one, as the models
     see it, before anything is known of the share of wrong labels."""
+    corrections: Corrections | None = None
+    """What a person has decided about samples so far."""
 
     def __post_init__(self) -> None:
         count = len(self.ids)
@@ -147,6 +153,55 @@ class LabelAudit:
         """
         return replace(self, rate=self.rate.after_checking(wrong, checked))
 
+    @cached_property
+    def check(self) -> Int64:
+        """Positions of random samples to check by hand, in the order in which to go through them.
+
+        There are 100 of them, or all samples where there are fewer. The same samples are drawn
+        each time.
+        """
+        generator = np.random.default_rng([_TO_CHECK, len(self)])
+        return generator.permutation(len(self))[:_TO_CHECK]
+
+    def after_review(self, corrections: Any) -> LabelAudit:
+        """Return the audit after a person has decided about some of the samples.
+
+        They leave the list of samples worth checking and are ranked last, those that were not
+        dropped with trust 1. Where samples of the random draw were checked, ``rate`` is the
+        interval that follows from them: of the labels as they were before the corrections.
+
+        Args:
+            corrections: What was decided: the file that the review page saves, a frame, a list of
+                mappings or ``Corrections``.
+
+        Raises:
+            UserError: If a sample is unknown; but dropped ones may be absent.
+        """
+        decisions = read_corrections(corrections)
+        action = {row.id: row.action for row in decisions.rows}
+        names = [printable(name, max_length=None) for name in self.ids]
+        known = set(names)
+        for row in decisions.rows:
+            if row.id not in known and row.action != "drop":
+                raise UserError(f"{row.where}: there is no sample {row.id!r} in the audit")
+        decided = np.array([name in action for name in names], dtype=bool)
+        words = {"keep": _KEPT, "relabel": _KEPT, "drop": _DROPPED}
+        sure = np.array([action.get(name, "drop") != "drop" for name in names], dtype=bool)
+        wrong, checked = decisions.checked()
+        return replace(
+            self,
+            listed=self.listed & ~decided,
+            trust=np.where(sure, 1.0, self.trust),
+            doubt=np.where(sure, 0.0, self.doubt),
+            order=self.order[np.argsort(decided[self.order], kind="stable")],
+            reason=[
+                words[action[name]] if name in action else reason
+                for name, reason in zip(names, self.reason, strict=True)
+            ],
+            rate=self.rate.after_checking(wrong, checked) if checked else self.rate,
+            corrections=decisions,
+        )
+
     def __str__(self) -> str:
         lines = [
             f"{len(self)} labels, {int(self.listed.sum())} of them are worth checking.",
@@ -168,7 +223,7 @@ class LabelAudit:
         writer.writerow(_COLUMNS)
         for record in self._records(self.order[self.listed[self.order]]):
             writer.writerow(
-                [f"{value:.6f}" if isinstance(value, float) else value for value in record]
+                [f"{value:.6f}" if isinstance(value, float) else as_csv(value) for value in record]
             )
         write_text(path / "suspects.csv", text.getvalue())
         reasons, codes = np.unique(np.asarray(self.reason, dtype=np.str_), return_inverse=True)
@@ -198,6 +253,15 @@ class LabelAudit:
                 "rate": asdict(self.rate),
                 "transition_matrix": self.transition_matrix.tolist(),
                 "reasons": reasons.tolist(),
+                "check": self.check.tolist(),
+                "decisions": [
+                    {
+                        key: str(value)
+                        for key, value in asdict(row).items()
+                        if value and key != "where"
+                    }
+                    for row in (self.corrections.rows if self.corrections else ())
+                ],
                 "expected_precision": [
                     {"first": first, "lower": low, "upper": high}
                     for first in steps
@@ -230,6 +294,7 @@ class LabelAudit:
             class_names=record.class_names,
             source=str(facts.get("source", "")),
             doubt=samples["doubt"].astype(np.float64),
+            corrections=read_corrections(record.decisions) if record.decisions else None,
         )
 
 

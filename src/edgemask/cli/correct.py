@@ -51,7 +51,8 @@ def correct(
         return
     typer.echo(
         f"{count(written.kept, 'label')} kept, {written.relabelled:,} changed, "
-        f"{count(written.dropped, 'sample')} dropped; {count(written.samples, 'sample')} in {printable(written.path)}"
+        f"{count(written.dropped, 'sample')} dropped; "
+        f"{count(written.samples, 'sample')} in {printable(written.path)}"
     )
     for name in written.empty_classes:
         typer.echo(f"no sample of the class {printable(name)} is left")

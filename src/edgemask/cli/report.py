@@ -14,7 +14,9 @@ __all__ = ["report"]
 
 
 def report(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of runs.")],
+    runs: Annotated[
+        list[Path], typer.Argument(metavar="RUN...", help="Folders of runs, or of an audit.")
+    ],
     out: Annotated[
         Path | None,
         typer.Option(
@@ -24,10 +26,21 @@ def report(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Write report.html (one file, opens anywhere), report.md and report.csv about runs."""
-    from edgemask.cli.screen import print_json
-    from edgemask.report import write_report
+    """Write report.html (one file, opens anywhere), report.md and report.csv about runs.
 
+    Of the folder of an audit, the page alone is written.
+    """
+    from edgemask.cli.screen import print_json
+    from edgemask.report import write_audit_report, write_report
+    from edgemask.runs import is_audit
+
+    if len(runs) == 1 and is_audit(runs[0]):
+        page = write_audit_report(runs[0], out)
+        if as_json:
+            print_json({"html": str(page)})
+        else:
+            typer.echo(page)
+        return
     files = write_report(runs, out if out is not None else _common_folder(runs))
     if as_json:
         print_json({name: str(path) for name, path in files._asdict().items()})

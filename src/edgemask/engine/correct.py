@@ -177,7 +177,9 @@ def _csv(
         text = raw.removeprefix("\ufeff")
         first = text.partition("\n")[0]
         delimiter = max(",;\t|", key=lambda mark: sum(p.count(mark) for p in first.split('"')[::2]))
-        rows = [row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row]
+        rows = [
+            row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row
+        ]
     except (OSError, csv.Error, UnicodeDecodeError) as error:
         raise DataError(f"{source}: cannot be read as CSV ({error})") from error
     header, body = [name.strip() for name in rows[0]] if rows else [], rows[1:]

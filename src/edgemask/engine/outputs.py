@@ -107,7 +107,7 @@ def write_outputs(
     write_arrays(folder / "samples.npz", _samples(data, result))
     if result.head:
         write_arrays(folder / "head.npz", result.head)
-    pictures = _thumbnails(data, result.trust, thumbnails)
+    pictures = _thumbnails(data, result.trust, result.mean_loss, thumbnails)
     if pictures:
         write_arrays(folder / "thumbnails.npz", pictures)
     save_weights(folder / "model.safetensors", result.model, data.bundle)
@@ -144,11 +144,15 @@ def versions() -> dict[str, str]:
     }
 
 
-def _thumbnails(data: RunData, trust: NDArray[Any], count: int) -> dict[str, NDArray[Any]]:
+def _thumbnails(
+    data: RunData, trust: NDArray[Any], mean_loss: NDArray[Any], count: int
+) -> dict[str, NDArray[Any]]:
     """Return small images of the samples with the lowest trust; nothing if data has no images."""
     if not count or len(data.bundle.input_shape) != 3:
         return {}
-    order = np.argsort(trust, kind="stable")[:count]
+    # Ties are broken by the loss and then at random: positions often go by class.
+    chance = np.random.default_rng(0).permutation(len(trust))
+    order = np.lexsort((chance, -np.nan_to_num(mean_loss), trust))[:count]
     raw = data.train.raw(torch.from_numpy(order.copy()))
     if raw.dtype != torch.uint8 or raw.shape[1] not in (1, 3):
         return {}

@@ -1,5 +1,6 @@
 """Run folders turned into an HTML page, Markdown and CSV; tables as text, Markdown, LaTeX, CSV."""
 
+from edgemask.report.audit_page import write_audit_report
 from edgemask.report.tables import Table, TableCell, TableRow, number, percent, spread
 from edgemask.report.write import ReportFiles, write_report
 
@@ -11,5 +12,6 @@ __all__ = [
     "number",
     "percent",
     "spread",
+    "write_audit_report",
     "write_report",
 ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,14 @@ from edgemask.report.escape import printable
 from edgemask.report.tables import Table, TableRow, percent
 from edgemask.runs import Array, RunRecord, finite_number
 
-__all__ = ["HeatMap", "head_over_time", "png_address", "realised_transition", "transition_map"]
+__all__ = [
+    "HeatMap",
+    "head_over_time",
+    "matrix_map",
+    "png_address",
+    "realised_transition",
+    "transition_map",
+]
 
 _MAX_NUMBERS = 20
 """A transition matrix of up to so many classes is shown as numbers,"""
@@ -125,9 +132,16 @@ def transition_map(figures: FigureData, run: RunRecord) -> TransitionMap | None:
     matrix = realised_transition(run)
     if matrix is None:
         return None
+    names = [run.class_name(label) for label in range(len(matrix))]
+    return matrix_map(figures, matrix, names, "Given label by true class, as counted")
+
+
+def matrix_map(
+    figures: FigureData, matrix: Array, class_names: Sequence[str], title: str
+) -> TransitionMap:
+    """Return a transition matrix to draw: as numbers, as a map, or its largest entries."""
     size = len(matrix)
-    title = "Given label by true class, as counted"
-    names = [printable(run.class_name(label)) for label in range(size)]
+    names = [printable(name) for name in class_names]
     if size <= _MAX_NUMBERS:
         return TransitionMap(title=title, names=names, numbers=matrix.tolist())
     drawn = None

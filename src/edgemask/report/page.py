@@ -22,14 +22,15 @@ from edgemask.report.groups import Group
 from edgemask.report.heatmaps import head_over_time, transition_map
 from edgemask.report.outcomes import final_value, last_value, noise_facts, status
 from edgemask.report.results import comparison_table, run_tables, runs_table
+from edgemask.report.review import review_of_run
 from edgemask.report.tables import percent
-from edgemask.report.trust import gallery, trust_histogram
+from edgemask.report.trust import gallery, trust, trust_histogram
 from edgemask.runs import RunRecord
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-__all__ = ["environment", "page"]
+__all__ = ["environment", "page", "render"]
 
 _MAX_SCORES = 600_000
 """How many edge scores a page holds at most, over all its runs."""
@@ -65,6 +66,27 @@ def environment() -> Environment:
     return made
 
 
+def render(template: str, *, figures: FigureData, **content: Any) -> str:
+    """Return a whole HTML document.
+
+    Args:
+        template: The file of its body.
+        figures: What its figures show.
+        content: What the template shows.
+    """
+    folder = files("edgemask.report") / "templates"
+    style = (folder / "page.css").read_text(encoding="utf-8")
+    names = ("page.js", "review.js") if content.get("review") else ("page.js",)
+    script = "".join((folder / name).read_text(encoding="utf-8") for name in names)
+    # Only this very script may run, and nothing may be loaded: what a name smuggles in stays text.
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
+    return (
+        environment()
+        .get_template(template)
+        .render(figures=figures, digest=digest, style=style, script=script, **content)
+    )
+
+
 def page(groups: Sequence[Group]) -> str:
     """Return the whole HTML document for one run or for several."""
     figures = FigureData()
@@ -74,23 +96,14 @@ def page(groups: Sequence[Group]) -> str:
         for group in groups
     ]
     content = _one(runs[0]) if len(runs) == 1 else _several(figures, groups, runs)
-    templates = files("edgemask.report") / "templates"
-    style = (templates / "page.css").read_text(encoding="utf-8")
-    script = (templates / "page.js").read_text(encoding="utf-8")
-    # Only this very script may run, and nothing may be loaded: what a name smuggles in stays text.
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
-    return (
-        environment()
-        .get_template("page.html")
-        .render(
-            title=report_title(groups),
-            runs=details,
-            figures=figures,
-            digest=digest,
-            style=style,
-            script=script,
-            **content,
-        )
+    review = review_of_run(runs[0]) if len(runs) == 1 else None
+    return render(
+        "runs.html",
+        figures=figures,
+        title=report_title(groups),
+        runs=details,
+        review=review if review and review.shown else None,
+        **content,
     )
 
 
@@ -141,7 +154,9 @@ def _tiles(run: RunRecord) -> list[tuple[str, str, str]]:
         note = "" if facts["rate"] is None else f"nominal {100 * facts['rate']:g} %"
         tiles.append(("Labels that are wrong", _share(facts["realised_rate"]), note))
     else:
-        tiles.append(("Labels wrong, estimated", _share(facts["estimated_rate"]), ""))
+        listed = int((trust(run) < 0.5).sum()) if run.samples else None
+        note = "labels with a score below one half"
+        tiles.append(("Worth checking", "–" if listed is None else f"{listed:,}", note))
     memorised, retention = last_value(run, "memorised"), last_value(run, "head/retention")
     if memorised is not None:
         tiles.append(("Wrong labels memorised", _share(memorised), ""))

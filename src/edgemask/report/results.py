@@ -69,11 +69,12 @@ def run_tables(run: RunRecord, *, doubtful: int = 100) -> dict[str, Table | None
         doubtful: How many samples of low trust to list.
     """
     return {
-        "results": result_table(run),
-        "noise": noise_table(run),
-        "classes": class_table(run),
-        "detection": detection(run),
         "doubtful": doubtful_list(run, doubtful),
+        "detection": detection(run),
+        "noise": noise_table(run),
+        "corrections": corrections_table(run),
+        "results": result_table(run),
+        "classes": class_table(run),
         "config": config_table(run) if run.config else None,
         "versions": versions_table(run),
     }
@@ -220,7 +221,6 @@ def noise_table(run: RunRecord) -> Table:
         ["protocol", str(facts["protocol"] or UNKNOWN)],
         ["nominal rate (%)", percent(facts["rate"])],
         ["realised rate (%), counted", percent(facts["realised_rate"])],
-        ["estimated rate (%), from training", percent(facts["estimated_rate"])],
         ["seed", str(facts["seed"]) if facts["seed"] is not None else UNKNOWN],
         ["samples", int(np.size(noisy)) if noisy is not None else None],
         ["classes", run.num_classes or None],
@@ -266,6 +266,35 @@ def class_table(run: RunRecord) -> Table | None:
         for label in range(size)
     ]
     return Table(["class", *columns], rows)
+
+
+def corrections_table(run: RunRecord) -> Table | None:
+    """Return the labels by class before and after corrections; None without any."""
+    stored = run.summary.get("corrections")
+    if not isinstance(stored, Mapping):
+        return None
+    before, after = stored.get("before"), stored.get("after")
+    if not isinstance(before, list) or not isinstance(after, list) or len(before) != len(after):
+        return None
+    counts = [
+        (int(had), int(has))
+        for had, has in zip(map(finite_number, before), map(finite_number, after), strict=True)
+        if had is not None and has is not None
+    ]
+    if len(counts) != len(before) or len(counts) > run.num_classes:
+        return None
+    rows: list[TableRow] = [
+        [run.class_name(label), had, has, TableCell(text=f"{has - had:+d}", value=has - had)]
+        for label, (had, has) in enumerate(counts)
+    ]
+    numbers = {
+        key: int(finite_number(stored.get(key)) or 0) for key in ("kept", "relabelled", "dropped")
+    }
+    caption = (
+        f"{numbers['kept']} labels reviewed and kept, {numbers['relabelled']} changed, "
+        f"{numbers['dropped']} samples dropped; labels by class, test samples included"
+    )
+    return Table(["class", "before", "after", "change"], rows, caption)
 
 
 def config_table(run: RunRecord) -> Table:

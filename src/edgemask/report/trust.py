@@ -11,7 +11,15 @@ from edgemask.report.heatmaps import png_address
 from edgemask.report.tables import Table, TableCell, TableRow, number, percent
 from edgemask.runs import Array, RunRecord
 
-__all__ = ["clean_labels", "detection", "doubtful_list", "gallery", "trust", "trust_histogram"]
+__all__ = [
+    "clean_labels",
+    "detection",
+    "doubtful_list",
+    "gallery",
+    "suspicious_order",
+    "trust",
+    "trust_histogram",
+]
 
 
 def clean_labels(run: RunRecord) -> Array | None:
@@ -28,9 +36,27 @@ def clean_labels(run: RunRecord) -> Array | None:
 
 
 def trust(run: RunRecord) -> Array:
-    """Return the trust in each given label, the estimated probability that it is right."""
+    """Return the trust in each given label: a score, higher where it is more likely right."""
     values = np.nan_to_num(run.samples["trust"].astype(np.float64), nan=0.5)
     return np.clip(values, 0, 1)
+
+
+def suspicious_order(run: RunRecord) -> Array:
+    """Return the places of the samples that no person has reviewed, the least trusted first.
+
+    Ties are broken by the mean loss, then by the confidence in the given label, then by a fixed
+    random order; never by position, which often goes by class.
+    """
+    samples, count = run.samples, len(run.samples["index"])
+    keys: list[Array] = [np.random.default_rng(0).permutation(count)]
+    for name, sign in (("confidence", 1), ("mean_loss", -1)):
+        if name in samples:
+            keys.append(sign * np.nan_to_num(samples[name].astype(np.float64)))
+    order = np.lexsort([*keys, trust(run)])
+    reviewed = samples.get("reviewed")
+    if reviewed is None or reviewed.dtype.kind != "b":
+        return order
+    return order[~reviewed[order]]
 
 
 def detection(run: RunRecord) -> Table | None:
@@ -84,8 +110,8 @@ def trust_histogram(figures: FigureData, run: RunRecord) -> Chart | None:
             if part.any()
         ],
         x_title="samples by trust",
-        note="Trust is the estimated probability that a given label is right; shares are of each "
-        "kind of label, on a logarithmic axis.",
+        note="Trust is a score from 0 to 1, higher where a given label is more likely right; "
+        "shares are of each kind of label, on a logarithmic axis.",
     )
 
 
@@ -123,7 +149,8 @@ def gallery(run: RunRecord, budget: int) -> Gallery:
         for index, image in zip(run.thumbnails["index"], run.thumbnails["images"], strict=True)
         if int(index) in place_of
     ]
-    shown.sort(key=lambda pair: float(values[pair[0]]))
+    rank = {int(place): number for number, place in enumerate(suspicious_order(run))}
+    shown = sorted((pair for pair in shown if pair[0] in rank), key=lambda pair: rank[pair[0]])
     cards: list[Card] = []
     used = 0
     for place, image in shown:
@@ -152,12 +179,12 @@ def doubtful_list(run: RunRecord, most: int = 100) -> Table | None:
     if not run.samples or not len(run.samples["index"]):
         return None
     samples, clean = run.samples, clean_labels(run)
-    order = np.argsort(samples["trust"], kind="stable")[:most]
+    order = suspicious_order(run)[:most]
     columns: dict[str, list[TableCell | str | float]] = {
-        "sample": [int(index) for index in samples["index"][order]]
+        "row": [int(index) for index in samples["index"][order]]
     }
     if "name" in samples:
-        columns["name"] = [str(name) for name in samples["name"][order]]
+        columns = {"sample": [str(name) for name in samples["name"][order]]}
     labels = {"given": samples["given"], "predicted": samples["predicted"], "true": clean}
     for title, column in labels.items():
         if column is not None:

@@ -23,7 +23,8 @@ _TITLES = {
     "noise": "Labels and noise",
     "classes": "Classes",
     "detection": "Trust in labels",
-    "doubtful": "Doubtful samples",
+    "doubtful": "Samples worth checking",
+    "corrections": "Corrected labels",
     "config": "What was run",
     "versions": "Versions",
 }

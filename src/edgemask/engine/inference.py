@@ -56,6 +56,7 @@ def over_samples(
     workers: int = 0,
     seed: int = 0,
     epoch: int = 0,
+    whole: bool = True,
 ) -> dict[str, Tensor]:
     """Call a function on every sample once, shared out over the processes.
 
@@ -72,10 +73,11 @@ def over_samples(
         workers: Processes that read ahead.
         seed: Seed of random views.
         epoch: Names their draws, too.
+        whole: Whether there is a row for every sample of the split, or for those of ``indices``.
 
     Returns:
-        Tensors on the CPU with one row per sample of the split, at its index, the same in all
-        processes; zero for samples outside ``indices``.
+        Tensors on the CPU, the same in all processes: one row per sample of the split, at its
+        index, zero for samples outside ``indices``; or one for each of ``indices``, in order.
     """
     loader = Loader(
         split,
@@ -106,7 +108,12 @@ def over_samples(
     for name in processes.collect(sorted(rows))[0]:
         own = torch.cat(rows[name]) if name in rows else None
         joined = torch.cat([part for part in processes.collect(own) if part is not None])
-        table = joined.new_zeros(len(split), *joined.shape[1:])
-        table[positions] = joined
-        result[name] = table
+        if whole or indices is None:
+            table = joined.new_zeros(len(split), *joined.shape[1:])
+            table[positions] = joined
+            result[name] = table
+        else:
+            rows_at = positions.new_empty(len(split))
+            rows_at[positions] = torch.arange(len(positions))
+            result[name] = joined[rows_at[indices.cpu()]]
     return result

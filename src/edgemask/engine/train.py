@@ -208,7 +208,7 @@ def _set_up(config: Config, job: RunData, objects: Objects, processes: Processes
         for net in nets.values():
             net.compile(backend=config.train.compile)
 
-    def score(function: Any, *, views: Any = ("none",), indices: Any = None, epoch: int = 0) -> Any:
+    def score(function: Any, *, views: Any = ("none",), **options: Any) -> Any:
         rows = over_samples(
             function,
             job.train,
@@ -217,11 +217,10 @@ def _set_up(config: Config, job: RunData, objects: Objects, processes: Processes
             processes=processes,
             nets=nets,
             views=views,
-            indices=indices,
             batch_size=config.eval.batch_size,
             workers=config.data.workers,
             seed=seed,
-            epoch=epoch,
+            **options,
         )
         return {name: values.to(processes.device) for name, values in rows.items()}
 

@@ -23,6 +23,7 @@ from edgemask.methods.jocor import JoCoR
 from edgemask.methods.josnc import JoSNC
 from edgemask.methods.josrc import JoSRC
 from edgemask.methods.sop import SOP
+from edgemask.methods.ssr import SSR
 from edgemask.methods.supervised import Supervised
 from edgemask.methods.unicon import UNICON
 
@@ -32,6 +33,7 @@ __all__ = [
     "ELR",
     "METHODS",
     "SOP",
+    "SSR",
     "UNICON",
     "Clock",
     "CoTeaching",
@@ -64,6 +66,7 @@ METHODS: Registry[type[Method]] = Registry(
         "jo-snc": JoSNC,
         "dividemix": DivideMix,
         "unicon": UNICON,
+        "ssr": SSR,
     },
 )
 

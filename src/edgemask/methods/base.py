@@ -36,10 +36,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
 import torch
 from torch import Tensor, nn
 
+from edgemask.errors import UserError
 from edgemask.heads import predicting
 from edgemask.methods.parts.memory import Memory
 from edgemask.methods.phase import Clock, Feed, Phase, StepResult
-from edgemask.models.base import Neck
+from edgemask.models.base import Backbone, Neck
 
 if TYPE_CHECKING:
     from edgemask.data import Batch
@@ -60,6 +61,7 @@ class Scorer(Protocol):
         *,
         views: tuple[str, ...] = ("none",),
         indices: Tensor | None = None,
+        whole: bool = True,
         epoch: int = 0,
     ) -> dict[str, Tensor]:
         """Call ``function`` on every batch, without gradient and with all networks in ``eval()``.
@@ -68,11 +70,13 @@ class Scorer(Protocol):
             function: Takes a batch, returns tensors with one row per sample.
             views: The augmentations of the batch's views.
             indices: The samples to run over; None means all.
+            whole: Whether there is a row for every training sample. Without it there is one for
+                each of ``indices``, in their order: for wide rows of a part of a large set.
             epoch: Names the draws of random views, so that each epoch has its own.
 
         Returns:
-            Each tensor with one row per training sample, at its index, the same on all processes.
-            Rows of samples outside ``indices`` are zero.
+            Each tensor with its rows, the same on all processes. With ``whole``, a sample's row is
+            at its index, and rows of samples outside ``indices`` are zero.
         """
 
 
@@ -144,6 +148,21 @@ class Ensemble(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return the mean logits."""
         return torch.stack([net(x) for net in self.nets]).mean(0)
+
+
+def backbone(method: str, net: nn.Module) -> Backbone:
+    """Return a network whose features can be read, or say that a method needs one.
+
+    Args:
+        method: The method's name, for the message.
+        net: The network.
+    """
+    if not isinstance(net, Backbone):
+        raise UserError(
+            f"{method} reads the features before the classifier: name one of EdgeMask's models, "
+            f"timm:NAME or hf:NAME, instead of giving a {type(net).__name__}"
+        )
+    return net
 
 
 class Method:

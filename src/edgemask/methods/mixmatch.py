@@ -16,6 +16,7 @@ from edgemask.methods.parts.memory import SampleTable
 from edgemask.methods.parts.mixing import mix_rows
 from edgemask.methods.parts.pseudo_labels import co_guess, refine_labels, sharpen
 from edgemask.methods.parts.schedules import is_asymmetric, linear_ramp
+from edgemask.methods.parts.selection import balanced_draw, filled, mean_where_unknown
 from edgemask.methods.warmup import WarmupMethod
 
 if TYPE_CHECKING:
@@ -125,16 +126,10 @@ class MixMatch(WarmupMethod):
             epoch: The epoch.
             size: How many samples instead of ``subset``.
         """
-        from edgemask.data import BalancedSubset
-
         if self.subset is None:
             return None
-        size = size or self.subset
-        if size >= self.task.num_samples:
-            return None
         stream = len(self.networks) * self.task.seed + self.networks.index(name)
-        positions = BalancedSubset(self.task.labels.cpu().numpy(), size, seed=stream)(epoch)
-        return torch.from_numpy(positions)
+        return balanced_draw(self.task.labels, size or self.subset, seed=stream, epoch=epoch)
 
     def keep(self, name: str, labelled: Tensor, weights: Tensor, drawn: Tensor | None) -> None:
         """Store how the samples are divided for a network.
@@ -147,7 +142,7 @@ class MixMatch(WarmupMethod):
         """
         everyone = torch.arange(self.task.num_samples, device=self.task.device)
         chosen = everyone if drawn is None else drawn
-        labelled = _filled(labelled[chosen], weights[chosen], self.task.batch_size)
+        labelled = filled(labelled[chosen], weights[chosen], self.task.batch_size)
         self.parts[name].write(everyone, torch.full_like(everyone, _APART))
         self.parts[name].write(chosen, torch.where(labelled, _LABELLED, _UNLABELLED))
         self.weights[name].write(chosen, weights[chosen])
@@ -245,15 +240,4 @@ class MixMatch(WarmupMethod):
     def trust(self) -> Tensor | None:
         """Return the mean of the networks' trust; samples never scored get the mean of all."""
         trust = torch.stack([table.values for table in self.trusts.values()]).nanmean(dim=0)
-        unknown = trust.isnan()
-        if unknown.all():
-            return None
-        return torch.where(unknown, trust.nanmean(), trust)
-
-
-def _filled(labelled: Tensor, trust: Tensor, least: int) -> Tensor:
-    """Return the selection, or the most trusted samples where it is smaller than ``least``."""
-    if int(labelled.sum()) >= min(least, len(labelled)):
-        return labelled
-    best = torch.argsort(trust, descending=True, stable=True)[:least]
-    return torch.zeros_like(labelled).index_fill(0, best, True)  # noqa: FBT003
+        return mean_where_unknown(trust)

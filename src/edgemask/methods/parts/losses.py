@@ -13,6 +13,7 @@ __all__ = [
     "info_nce",
     "js_divergence",
     "kl_divergence",
+    "negative_cosine",
     "negative_entropy",
     "negative_learning",
     "neighbour_consistency",
@@ -186,6 +187,19 @@ def contrastive_loss(first: Tensor, second: Tensor, *, temperature: float = 0.05
     itself = torch.eye(2 * size, dtype=torch.bool, device=both.device)
     partner = torch.arange(2 * size, device=both.device).roll(size)
     return F.cross_entropy(similarity.masked_fill(itself, -torch.inf), partner)
+
+
+def negative_cosine(prediction: Tensor, target: Tensor) -> Tensor:
+    """Return ``-cos(prediction, target)`` of each row; nothing flows back through the target.
+
+    Args:
+        prediction: ``(B, D)``, of any length.
+        target: ``(B, D)``.
+
+    Reference:
+        Chen and He, Exploring Simple Siamese Representation Learning, CVPR 2021.
+    """
+    return -F.cosine_similarity(prediction.float(), target.detach().float(), dim=1)
 
 
 def prior_penalty(logits: Tensor) -> Tensor:

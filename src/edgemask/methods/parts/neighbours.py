@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from edgemask._random import torch_stream
 from edgemask.errors import EdgeMaskWarning
 
-__all__ = ["MOST_KEYS", "Neighbours", "nearest_neighbours", "nearest_samples"]
+__all__ = ["MOST_KEYS", "Neighbours", "balanced_votes", "nearest_neighbours", "nearest_samples"]
 
 MOST_KEYS = 50_000
 """Samples that a search over the whole set compares with, at most."""
@@ -111,7 +111,9 @@ def nearest_samples(
         >>> nearest_samples(features, 1).position.flatten().tolist()
         [1, 0, 1]
     """
+    unit = F.normalize(features.float(), dim=1)
     everyone = torch.arange(len(features), device=features.device)
+    asked = unit if queries is None else unit[queries]
     queries = everyone if queries is None else queries.to(features.device)
     keys = everyone if keys is None else keys.to(features.device)
     if len(keys) > MOST_KEYS:
@@ -123,12 +125,37 @@ def nearest_samples(
         )
         drawn = torch.randperm(len(keys), generator=torch_stream(seed))[:MOST_KEYS]
         keys = keys[drawn.sort().values.to(keys.device)]
-    unit = F.normalize(features.float(), dim=1)
     found = nearest_neighbours(
-        unit[queries],
-        unit[keys],
+        asked,
+        unit if keys is everyone else unit[keys],
         count,
         index=None if itself else queries,
         key_index=None if itself else keys,
     )
     return Neighbours(found.similarity, keys[found.position])
+
+
+def balanced_votes(around: Neighbours, labels: Tensor, num_classes: int) -> Tensor:
+    """Return how much the neighbours of each sample are of each class (SSR).
+
+    The share of a class among the neighbours is divided by its share of all labels, so that large
+    classes do not win by their size; each row sums to 1.
+
+    Args:
+        around: The neighbours, by position in ``labels``.
+        labels: Labels of all samples, ``(N,)``.
+        num_classes: Number C of classes.
+
+    Returns:
+        ``(B, C)``.
+
+    Example:
+        >>> around = Neighbours(torch.ones(1, 2), torch.tensor([[0, 3]]))
+        >>> balanced_votes(around, torch.tensor([0, 0, 0, 1]), 2)
+        tensor([[0.2500, 0.7500]])
+    """
+    votes = torch.zeros(len(around.position), num_classes, device=labels.device)
+    votes.scatter_add_(1, labels[around.position], around.found.float())
+    # A class without a label has no vote either.
+    votes = votes / labels.bincount(minlength=num_classes).clamp(min=1)
+    return votes / votes.sum(dim=1, keepdim=True).clamp(min=torch.finfo(votes.dtype).tiny)

@@ -11,13 +11,17 @@ from edgemask.audit import fit_two_components, trust_from_losses
 from edgemask.methods.parts.losses import js_divergence
 
 __all__ = [
+    "balanced_draw",
     "balanced_indices",
     "cleanness",
     "divergence_cutoff",
+    "filled",
     "keep_count",
     "low_loss_posterior",
+    "mean_where_unknown",
     "min_max",
     "small_loss",
+    "smallest_by_class",
     "trust_from_probability",
     "uniform_selection",
 ]
@@ -111,15 +115,82 @@ def uniform_selection(
         Learning, CVPR 2022, Section 3.1.
     """
     below = int((divergence < cutoff).sum())
-    quota = below // num_classes
-    order = torch.argsort(divergence, stable=True)
-    order = order[torch.argsort(labels[order], stable=True)]  # by class, then by divergence
+    return smallest_by_class(divergence, labels, num_classes, below // num_classes)
+
+
+def smallest_by_class(values: Tensor, labels: Tensor, num_classes: int, quota: int) -> Tensor:
+    """Choose the samples of each class with the smallest values, at most ``quota`` of a class.
+
+    Args:
+        values: ``(N,)``.
+        labels: ``(N,)``.
+        num_classes: Number of classes.
+        quota: Samples of each class; a class with fewer gives all that it has.
+
+    Returns:
+        ``(N,)`` bool: whether a sample is chosen.
+
+    Example:
+        >>> values, labels = torch.tensor([3.0, 1.0, 2.0, 9.0]), torch.tensor([0, 0, 0, 1])
+        >>> smallest_by_class(values, labels, 2, 2).tolist()
+        [False, True, True, True]
+    """
+    order = torch.argsort(values, stable=True)
+    order = order[torch.argsort(labels[order], stable=True)]  # by class, then by value
     ordered = labels[order]
     starts = torch.searchsorted(ordered, torch.arange(num_classes, device=labels.device))
     rank = torch.arange(len(labels), device=labels.device) - starts[ordered]
     chosen = torch.zeros_like(labels, dtype=torch.bool)
     chosen[order[rank < quota]] = True
     return chosen
+
+
+def filled(selected: Tensor, trust: Tensor, least: int) -> Tensor:
+    """Return a selection, or the most trusted samples where it is smaller than ``least``.
+
+    Args:
+        selected: ``(N,)`` bool.
+        trust: ``(N,)``.
+        least: Samples that a phase needs, such as a batch.
+
+    Example:
+        >>> filled(torch.tensor([True, False, False]), torch.tensor([0.5, 0.1, 0.9]), 2).tolist()
+        [True, False, True]
+    """
+    if int(selected.sum()) >= min(least, len(selected)):
+        return selected
+    best = torch.argsort(trust, descending=True, stable=True)[:least]
+    return torch.zeros_like(selected).index_fill(0, best, True)  # noqa: FBT003
+
+
+def mean_where_unknown(trust: Tensor) -> Tensor | None:
+    """Return trust in which samples never scored (NaN) get the mean of all; None if all are.
+
+    Example:
+        >>> mean_where_unknown(torch.tensor([0.5, torch.nan, 1.0])).tolist()
+        [0.5, 0.75, 1.0]
+    """
+    unknown = trust.isnan()
+    return None if unknown.all() else torch.where(unknown, trust.nanmean(), trust)
+
+
+def balanced_draw(labels: Tensor, size: int | None, *, seed: int, epoch: int) -> Tensor | None:
+    """Draw equally many samples of each given class for an epoch, without repeats.
+
+    Args:
+        labels: The given labels, ``(N,)``.
+        size: Samples of all classes together.
+        seed: Names the random stream; the same in all processes.
+        epoch: Likewise.
+
+    Returns:
+        Sorted positions; None, which means all samples, where ``size`` is None or not below N.
+    """
+    from edgemask.data import BalancedSubset
+
+    if size is None or size >= len(labels):
+        return None
+    return torch.from_numpy(BalancedSubset(labels.cpu().numpy(), size, seed=seed)(epoch))
 
 
 def balanced_indices(positions: Tensor, labels: Tensor, generator: Generator) -> Tensor:

@@ -1,0 +1,53 @@
+"""SSR, ProMix and NCE against values of their released functions."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from edgemask.methods.parts.neighbours import balanced_votes, nearest_samples
+from edgemask.methods.parts.selection import balanced_indices
+from edgemask.methods.ssr import relabel, selected_by_votes
+
+GOLDEN = json.loads(Path(__file__).parents[1].joinpath("golden/six_systems.json").read_text())
+
+
+def wave(n, m, a=0.7, b=1.3, c=0.1, s=3.0):
+    """Return the inputs that the values were made with: ``s sin(a i + b j + c i j)``."""
+    i = torch.arange(n, dtype=torch.float64)[:, None]
+    j = torch.arange(m, dtype=torch.float64)[None, :]
+    return (s * torch.sin(a * i + b * j + c * i * j)).float()
+
+
+def places(mask):
+    return mask.nonzero().flatten().tolist()
+
+
+def test_ssr_relabels_and_selects_as_released():
+    golden = GOLDEN["ssr"]
+    i = torch.arange(60)
+    given = (3 * i + i * i // 7) % 5
+    probabilities = wave(60, 5, 1.1, 0.8, 0.21, 2.0).softmax(dim=1)
+    labels = relabel(probabilities, given, 0.6)
+    assert places(probabilities.amax(dim=1) > 0.6) == golden["relabelled"]
+    sure = torch.tensor(golden["relabelled"])
+    assert torch.equal(labels[sure], probabilities[sure].argmax(dim=1))
+    around = nearest_samples(wave(60, 8, 1.7, 2.3, 0.37), 7, itself=True)
+    votes = balanced_votes(around, labels, 5)
+    assert votes[0].tolist() == pytest.approx(golden["score_row0"], abs=1e-6)
+    assert places(selected_by_votes(votes, labels, 1.0)) == golden["clean"]
+    assert len(golden["clean"]) == golden["selected"]
+
+
+def test_ssr_repeats_small_classes_as_released():
+    labels = torch.tensor([0] * 5 + [1] * 2 + [2] * 3)
+    drawn = balanced_indices(torch.arange(10), labels, torch.Generator().manual_seed(0))
+    counts = drawn.bincount(minlength=10)
+    released = torch.tensor(GOLDEN["ssr"]["sampler_counts"])
+    for label in range(3):
+        # Which members of a class are drawn once more is random.
+        members = labels == label
+        assert sorted(counts[members].tolist()) == sorted(released[members].tolist())

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from edgemask.methods.nce import corrected_labels, label_disagreement
 from edgemask.methods.parts.neighbours import balanced_votes, nearest_samples
 from edgemask.methods.parts.selection import balanced_indices
 from edgemask.methods.ssr import relabel, selected_by_votes
@@ -51,3 +52,22 @@ def test_ssr_repeats_small_classes_as_released():
         # Which members of a class are drawn once more is random.
         members = labels == label
         assert sorted(counts[members].tolist()) == sorted(released[members].tolist())
+
+
+def test_nce_verifies_and_corrects_as_released():
+    golden = GOLDEN["nce"]
+    features, logits = wave(50, 512, 1.7, 0.03, 0.011), wave(50, 5, 0.9, 1.7, 0.13, 2.0)
+    labels = 3 * torch.arange(50) % 5
+    score = label_disagreement(features, logits, labels, 6)
+    assert score[:10].tolist() == pytest.approx(golden["score"], abs=1e-6)
+    weights = torch.linspace(0.4, 1, 20)
+    pseudo = corrected_labels(
+        2 * features,  # the sum of two networks that are equal
+        2 * logits,
+        labels,
+        unlabelled=torch.arange(20, 50),
+        candidates=torch.arange(20)[weights > 0.5],
+        count=1,
+        threshold=0.5,
+    )
+    assert pseudo.tolist() == golden["pseudo"]

@@ -22,6 +22,7 @@ from edgemask.methods.elr import ELR
 from edgemask.methods.jocor import JoCoR
 from edgemask.methods.josnc import JoSNC
 from edgemask.methods.josrc import JoSRC
+from edgemask.methods.nce import NCE
 from edgemask.methods.sop import SOP
 from edgemask.methods.ssr import SSR
 from edgemask.methods.supervised import Supervised
@@ -32,6 +33,7 @@ __all__ = [
     "CDR",
     "ELR",
     "METHODS",
+    "NCE",
     "SOP",
     "SSR",
     "UNICON",
@@ -67,6 +69,13 @@ METHODS: Registry[type[Method]] = Registry(
         "dividemix": DivideMix,
         "unicon": UNICON,
         "ssr": SSR,
+        "neighborhood-collective-estimation": NCE,
+    },
+    aliases={
+        "co-teaching": "coteaching",
+        "jo-src": "josrc",
+        "jo-snc": "josnc",
+        "nce": "neighborhood-collective-estimation",
     },
 )
 

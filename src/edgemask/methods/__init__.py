@@ -71,12 +71,7 @@ METHODS: Registry[type[Method]] = Registry(
         "ssr": SSR,
         "neighborhood-collective-estimation": NCE,
     },
-    aliases={
-        "co-teaching": "coteaching",
-        "jo-src": "josrc",
-        "jo-snc": "josnc",
-        "nce": "neighborhood-collective-estimation",
-    },
+    aliases={"nce": "neighborhood-collective-estimation"},
 )
 
 Step = StepResult  # its former name, for methods written before

@@ -364,23 +364,21 @@ def method_table() -> str:
     rows = []
     summaries = METHODS.summaries()
     for name, method in METHODS.items():
-        passes = []
-        for phase, roles in method.roles.items():
-            learning = sum(role in ("main", "auxiliary") for role in roles)
-            passes.append(f"{phase}: {len(roles)} / {learning}")
+        passes = [f"{phase}: {made}" for phase, made in method.passes().items()]
         nets = [*method.networks, *(f"{copy} (follows)" for copy in method.copies)]
         rows.append(
             [
                 f"`{name}`",
                 plain(summaries[name].rstrip(".")),
                 ", ".join(nets),
+                method.needs,
                 "; ".join(passes),
                 yes(method.uses_criterion and method.loss is None),
                 yes(method.trust is not Method.trust),
             ]
         )
-    header = ["name", "method", "networks", "forward / backward", "takes `--loss`", "own trust"]
-    return table(header, rows)
+    header = ["name", "method", "networks", "needs to know", "forward / backward"]
+    return table([*header, "takes `--loss`", "own trust"], rows)
 
 
 def method_options() -> str:

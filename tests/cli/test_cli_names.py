@@ -23,6 +23,14 @@ def test_list_shows_the_registry(call, read, kind):
     assert [line.split()[0] for line in lines[1:]] == names
 
 
+def test_list_says_what_a_method_needs_and_costs(call, read):
+    rows = {row["name"]: row for row in read("list", "methods")}
+    assert (rows["co-teaching"]["needs"], rows["co-teaching"]["networks"]) == ("noise rate", "2")
+    assert (rows["jo-snc"]["needs"], rows["jo-snc"]["networks"]) == ("nothing", "2")
+    assert rows["dividemix"]["passes"] == "warmup 1 / 1, train 7 / 1"
+    assert "needs to know" in call("list", "methods").stdout.splitlines()[0]
+
+
 def test_list_refuses_what_it_does_not_know(call):
     assert "'hats' is not one of" in call("list", "hats", code=2).stderr
 

@@ -31,12 +31,35 @@ def list_names(
     """List heads, losses, noise, data, models, methods or recipes."""
     from edgemask.cli.screen import print_json, print_table
 
-    found = registry(str(kind)).summaries()
-    summaries = {name: _plain(text) for name, text in found.items()}
+    names = registry(str(kind))
+    columns = {"summary": "what it is"} | (_METHOD_COLUMNS if str(kind) == "methods" else {})
+    rows = [
+        {"name": name, "summary": _plain(text)}
+        | (_about_method(names[name]) if str(kind) == "methods" else {})
+        for name, text in names.summaries().items()
+    ]
     if as_json:
-        print_json([{"name": name, "summary": text} for name, text in summaries.items()])
+        print_json(rows)
     else:
-        print_table(["name", "what it is"], list(summaries.items()))
+        header = ["name", *columns.values()]
+        print_table(header, [[row[key] for key in ("name", *columns)] for row in rows])
+
+
+_METHOD_COLUMNS = {
+    "networks": "networks",
+    "needs": "needs to know",
+    "passes": "passes per step",
+}
+
+
+def _about_method(method: Any) -> dict[str, str]:
+    """Return what a method costs and needs, in words."""
+    passes = [f"{phase} {made}" for phase, made in method.passes().items()]
+    return {
+        "networks": str(len(method.networks) + len(method.copies)),
+        "needs": method.needs,
+        "passes": ", ".join(passes),
+    }
 
 
 def registry(kind: str) -> Registry[Any]:

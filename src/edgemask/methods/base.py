@@ -182,6 +182,9 @@ class Method:
     roles: ClassVar[Mapping[str, tuple[Role, ...]]] = {"train": ("main",)}
     """The roles of the forward passes through the classifier in one step, by phase and in order."""
 
+    needs: ClassVar[str] = "nothing"
+    """What a person has to know to use it: ``"noise rate"``, ``"features from a file"``."""
+
     uses_criterion: ClassVar[bool] = True
     """Whether the loss of the config is used; a method with losses of its own sets False."""
 
@@ -196,6 +199,21 @@ class Method:
 
     task: Task
     nets: dict[str, nn.Module]
+
+    @classmethod
+    def passes(cls) -> dict[str, str]:
+        """Return the forward passes of one step and those with a gradient, by kind of phase.
+
+        Example:
+            >>> Method.passes()
+            {'train': '1 / 1'}
+        """
+        counts = {}
+        for phase, roles in cls.roles.items():
+            learning = sum(role not in _WITHOUT_GRADIENT for role in roles)
+            # Networks that take turns do the same in their phases.
+            counts[phase.partition("/")[0]] = f"{len(roles)} / {learning}"
+        return counts
 
     def extend(self, name: str, net: nn.Module) -> nn.Module:
         """Return the network with what the method adds to it: a predictor, a second classifier.

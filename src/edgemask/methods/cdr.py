@@ -44,6 +44,8 @@ class CDR(Supervised):
         Xia et al., Robust Early-Learning: Hindering the Memorization of Noisy Labels, ICLR 2021.
     """
 
+    needs = "noise rate"
+
     @checked
     def __init__(
         self,

@@ -38,6 +38,7 @@ class SmallLoss(Method):
     networks = ("first", "second")
     roles: ClassVar[Mapping[str, tuple[Role, ...]]] = {"train": ("main", "main")}
     uses_criterion = False
+    needs = "noise rate"
 
     forget_rate: NoiseRate | None = None
     noise_rate: Literal["realised", "nominal"] = "realised"

@@ -1,16 +1,22 @@
-"""What the heads cost, against a plain linear layer and against Algorithm 1 to the letter.
+"""What the heads cost, against a plain linear layer, a plain KAN layer, and formulas to the letter.
 
     python benchmarks/heads.py [--threads N] [--seconds S] [--compile]
 
 A training step is forward, cross-entropy, backward and the update by SGD with momentum and weight
-decay, as the paper trains; "head alone" is forward and backward of the layer with a given gradient,
-which leaves nothing to hide behind.
+decay, as the paper trains; "alone" is forward and backward of the layer with a given gradient,
+which leaves nothing to hide behind. Pairs take turns; a ratio is that of their lower quartiles, in
+CPU time on one thread and in time passed on several.
 """
 
 from __future__ import annotations
 
 import copy
-import math
+import gc
+import os
+import subprocess
+import sys
+import tempfile
+import time
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -19,10 +25,27 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import edgemask as em
-from _measure import announce, arguments, peak_memory, ratios, table, verdict
+from _measure import announce, arguments, peak_memory, table, verdict
+from edgemask.heads import native
+
+Shape = tuple[int, int, int]
+
+
+class Target(NamedTuple):
+    """The ratios to reach at a shape, on one thread with the native path."""
+
+    train: float
+    alone: float
+
 
 LARGE = (256, 1000, 2048)
-SHAPES = [(128, 10, 256), (128, 100, 512), LARGE, (256, 21841, 2048)]
+TARGETS = {
+    (128, 10, 256): Target(1.35, 1.55),
+    (128, 100, 512): Target(1.22, 1.32),
+    LARGE: Target(1.13, 1.2),
+    (256, 21841, 2048): Target(1.13, 1.2),
+}
+KAN_SHAPES = [(128, 10, 256), (128, 100, 512), (128, 1000, 512)]
 
 
 class LiteralSEM(nn.Linear):
@@ -30,64 +53,66 @@ class LiteralSEM(nn.Linear):
 
     def __init__(self, in_features: int, out_features: int):
         super().__init__(in_features, out_features)
-        self.rho, self.beta = 0.5, 0.9
         self.register_buffer("scores", None)
 
     def forward(self, input: Tensor) -> Tensor:
         """Score, normalise, smooth, mask."""
-        if not self.training:
-            return F.linear(input, self.weight, self.bias)
         with torch.no_grad():
             activation = input.unsqueeze(1) * self.weight.unsqueeze(0)
             score = activation.square().mean(dim=0).sqrt()
             score = (score - score.min()) / (score.max() - score.min() + 1e-8)
             if self.scores is not None:
-                score = self.beta * self.scores + (1 - self.beta) * score
-            self.scores = score
-            mask = torch.where(score >= self.rho, torch.ones_like(score), torch.bernoulli(score))
-        return F.linear(input, self.weight * mask, self.bias)
-
-
-class CoxDeBoorKAN(em.KANLinear):
-    """A KAN layer whose splines come from the general recursion over stored knots."""
-
-    def basis(self, input: Tensor) -> tuple[Tensor, Tensor]:
-        """Evaluate the splines by Cox-de Boor."""
-        low, high = self.grid_range
-        step = (high - low) / self.grid_size
-        order = self.spline_order
-        knots = torch.arange(-order, self.grid_size + order + 1, dtype=input.dtype) * step + low
-        knots = knots.expand(self.in_features, -1).contiguous()
-        x = input.unsqueeze(-1)
-        splines = ((x >= knots[:, :-1]) & (x < knots[:, 1:])).to(x.dtype)
-        for k in range(1, order + 1):
-            left = (x - knots[:, : -k - 1]) / (knots[:, k:-1] - knots[:, : -k - 1])
-            right = (knots[:, k + 1 :] - x) / (knots[:, k + 1 :] - knots[:, 1:-k])
-            splines = left * splines[..., :-1] + right * splines[..., 1:]
-        return F.silu(input).T, splines.permute(1, 2, 0).contiguous()
-
-
-class LiteralSKAN(em.KANLinear):
-    """SKAN that materialises the outputs of all edges, (B, C, d), to score them."""
-
-    def __init__(self, in_features: int, out_features: int):
-        super().__init__(in_features, out_features)
-        self.register_buffer("scores", None)
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Score, normalise, smooth, mask."""
-        base, splines = self.basis(input)
-        with torch.no_grad():
-            coefficients = self.spline_weight * self.spline_scaler.unsqueeze(-1)
-            edges = torch.einsum("kmb,jkm->bjk", splines, coefficients)
-            edges += base.T.unsqueeze(1) * self.base_weight
-            score = edges.square().mean(dim=0).sqrt()
-            score = (score - score.min()) / (score.max() - score.min() + 1e-8)
-            if self.scores is not None:
                 score = 0.9 * self.scores + 0.1 * score
             self.scores = score
             mask = torch.where(score >= 0.5, torch.ones_like(score), torch.bernoulli(score))
-        return self.combine(base, splines, mask)
+        return F.linear(input, self.weight * mask, self.bias)
+
+
+class EfficientKAN(nn.Module):
+    """The formula of efficient-kan: splines by Cox-de Boor over stored knots, two products."""
+
+    def __init__(self, in_features: int, out_features: int, grid_size: int = 5, order: int = 3):
+        super().__init__()
+        knots = torch.arange(-order, grid_size + order + 1) * (2.0 / grid_size) - 1.0
+        self.order = order
+        self.register_buffer("knots", knots.expand(in_features, -1).contiguous())
+        edges = (out_features, in_features)
+        self.base_weight = nn.Parameter(torch.randn(edges) * 0.1)
+        self.spline_scaler = nn.Parameter(torch.randn(edges) * 0.1)
+        self.spline_weight = nn.Parameter(torch.randn(*edges, grid_size + order) * 0.1)
+
+    def splines(self, input: Tensor) -> Tensor:
+        """Evaluate the basis functions; (B, d, functions)."""
+        x, knots = input.unsqueeze(-1), self.knots
+        basis = ((x >= knots[:, :-1]) & (x < knots[:, 1:])).to(x.dtype)
+        for k in range(1, self.order + 1):
+            left = (x - knots[:, : -k - 1]) / (knots[:, k:-1] - knots[:, : -k - 1])
+            right = (knots[:, k + 1 :] - x) / (knots[:, k + 1 :] - knots[:, 1:-k])
+            basis = left * basis[..., :-1] + right * basis[..., 1:]
+        return basis
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Sum the edge functions."""
+        weight = self.spline_weight * self.spline_scaler.unsqueeze(-1)
+        splines = F.linear(self.splines(input).flatten(1), weight.flatten(1))
+        return F.linear(F.silu(input), self.base_weight) + splines
+
+
+def ratio(run: Callable[[], None], to: Callable[[], None], seconds: float) -> float:
+    """Return the time of one over that of another; both take turns, at least eight times."""
+    clock = time.thread_time if torch.get_num_threads() == 1 else time.perf_counter
+    for _ in range(2):
+        to(), run()
+    times: list[tuple[float, float]] = []
+    until = time.perf_counter() + seconds
+    while len(times) < 8 or time.perf_counter() < until:
+        start = clock()
+        to()
+        middle = clock()
+        run()
+        times.append((middle - start, clock() - middle))
+    quartiles = [sorted(column)[len(times) // 4] for column in zip(*times, strict=True)]
+    return quartiles[1] / quartiles[0]
 
 
 def training_step(model: nn.Module, features: Tensor, labels: Tensor) -> Callable[[], None]:
@@ -103,7 +128,7 @@ def training_step(model: nn.Module, features: Tensor, labels: Tensor) -> Callabl
     return step
 
 
-def head_alone(model: nn.Module, features: Tensor, gradient: Tensor) -> Callable[[], None]:
+def alone(model: nn.Module, features: Tensor, gradient: Tensor) -> Callable[[], None]:
     """Return forward and backward of a layer."""
 
     def step() -> None:
@@ -114,8 +139,7 @@ def head_alone(model: nn.Module, features: Tensor, gradient: Tensor) -> Callable
     return step
 
 
-def inference(model: nn.Module, features: Tensor) -> Callable[[], None]:
-    """Return a prediction."""
+def prediction(model: nn.Module, features: Tensor) -> Callable[[], None]:
     model = copy.deepcopy(model).eval()
 
     def predict() -> None:
@@ -125,114 +149,146 @@ def inference(model: nn.Module, features: Tensor) -> Callable[[], None]:
     return predict
 
 
-def megabytes(size: float) -> str:
-    return f"{size / 2**20:.2f}"
+class Pair:
+    """A plain layer and a head of one shape with what they are run on."""
+
+    def __init__(self, shape: Shape, head: type[nn.Module] = em.SEMLinear):
+        batch, classes, width = shape
+        self.plain, self.head = nn.Linear(width, classes), head(width, classes)
+        self.features = torch.randn(batch, width).relu_().requires_grad_()
+        self.labels = torch.randint(classes, (batch,))
+        self.gradient = torch.randn(batch, classes) / batch
+
+    def train(self, seconds: float) -> float:
+        """Return the ratio of training steps."""
+        heads = (self.head, self.plain)
+        return ratio(*(training_step(h, self.features, self.labels) for h in heads), seconds)
+
+    def alone(self, seconds: float) -> float:
+        """Return the ratio of forward and backward."""
+        heads = (self.head, self.plain)
+        return ratio(*(alone(h, self.features, self.gradient) for h in heads), seconds)
+
+    def predict(self, seconds: float) -> float:
+        """Return the ratio of predictions."""
+        return ratio(*(prediction(h, self.features) for h in (self.head, self.plain)), seconds)
 
 
-class Costs(NamedTuple):
-    """What a head costs at one shape: times over those of a plain layer (nan: none), and bytes."""
-
-    train: float
-    alone: float
-    inference: float
-    memory: int
-
-    def cells(self) -> list[str]:
-        """Return them as people read them."""
-        times = (self.train, self.alone, self.inference)
-        return [*("" if math.isnan(x) else f"{x:.2f}" for x in times), megabytes(self.memory)]
-
-
-def costs_at(shape: tuple[int, int, int], seconds: float) -> dict[str, Costs]:
-    """Measure a plain layer, SEM and, where its tensors fit, Algorithm 1 to the letter."""
-    batch, classes, width = shape
-    pair = {"Linear": nn.Linear(width, classes), "SEMLinear": em.SEMLinear(width, classes)}
-    features = torch.randn(batch, width).relu_().requires_grad_()
-    labels = torch.randint(classes, (batch,))
-    gradient = torch.randn(batch, classes) / batch
-
-    def compare(act: Callable[[nn.Module], Callable[[], None]]) -> dict[str, float]:
-        return ratios({k: act(v) for k, v in pair.items()}, to="Linear", seconds=seconds)
-
-    def memory(head: nn.Module) -> int:
-        # of a copy, so that memory which a head keeps from step to step counts, too
-        return peak_memory(head_alone(copy.deepcopy(head), features, gradient))
-
-    train = compare(lambda head: training_step(head, features, labels))
-    alone = compare(lambda head: head_alone(head, features, gradient))
-    predict = compare(lambda head: inference(head, features))
-    costs = {k: Costs(train[k], alone[k], predict[k], memory(v)) for k, v in pair.items()}
-    if classes < 10_000:
-        # in a comparison of its own: its tensors would drive those of the others out of the cache
-        literal = LiteralSEM(width, classes)
-        steps = {
-            "SEMLinear": training_step(pair["SEMLinear"], features, labels),
-            "literal": training_step(literal, features, labels),
-        }
-        factor = ratios(steps, to="SEMLinear", seconds=seconds)["literal"]
-        costs["literal"] = Costs(factor * train["SEMLinear"], math.nan, math.nan, memory(literal))
-    return costs
-
-
-def linear_heads(seconds: float, compiled: bool) -> None:
-    found = {}
+def linear_heads(seconds: float, threads: int) -> None:
+    """Measure SEM's native and plain path on one thread, and the native one on several."""
     rows = []
-    for shape in SHAPES:
-        found[shape] = costs_at(shape, seconds)
-        rows += [[f"{shape} {name}", *costs.cells()] for name, costs in found[shape].items()]
-        if compiled:
-            ratio = f"{compiled_ratio(shape, seconds):.2f}"
-            rows.append([f"{shape} SEMLinear, both compiled", ratio, "", "", ""])
-    table(["(B, C, d) head", "training step", "head alone", "inference", "peak MB"], rows)
+    verdicts: list[tuple[str, float, float]] = []
+    for shape, target in TARGETS.items():
+        pair = Pair(shape)
+        train, layer = pair.train(seconds), pair.alone(seconds)
+        predict = pair.predict(seconds)
+        native.enabled = False
+        plain = [pair.train(seconds), pair.alone(seconds)]
+        native.enabled = True
+        torch.set_num_threads(max(2, threads))
+        several = pair.train(seconds), pair.alone(seconds)
+        torch.set_num_threads(1)
+        found = [train, layer, predict, *plain, *several]
+        rows.append([str(shape), *(f"{x:.2f}" for x in found)])
+        verdicts += [
+            (f"training step at {shape}", train, target.train),
+            (f"layer alone at {shape}", layer, target.alone),
+            (f"prediction at {shape}", predict, 1.02),
+            (
+                f"training step on two threads, more than on one, at {shape}",
+                several[0] - train,
+                0.05,
+            ),
+            (f"layer alone on two threads, more than on one, at {shape}", several[1] - layer, 0.05),
+        ]
+    columns = ["step", "alone", "prediction", "plain: step", "alone", "2 threads: step", "alone"]
+    table(["SEMLinear / nn.Linear at (B, C, d)", *columns], rows)
+    for what, value, limit in verdicts:
+        verdict(what, value, limit)
 
-    for shape, limit in zip(SHAPES[1:], (1.9, 1.6, 2.0), strict=True):
-        sem = found[shape]["SEMLinear"]
-        verdict(f"SEMLinear / Linear, head alone at {shape}", sem.alone, limit)
-        verdict(f"SEMLinear / Linear, training step at {shape}", sem.train, limit)
-    plain, sem, literal = found[LARGE].values()
-    factor = literal.train / sem.train
-    verdict(f"literal / SEMLinear, time at {LARGE}", factor, 30, at_least=True)
-    extra = sem.memory - plain.memory
-    factor = (literal.memory - plain.memory) / extra
-    verdict(f"literal / SEMLinear, extra memory at {LARGE}", factor, 50, at_least=True)
-    for shape in SHAPES[:3]:
-        sem = found[shape]["SEMLinear"]
-        verdict(f"SEMLinear / Linear, inference at {shape}", sem.inference, 1.05)
+
+def kept_between_steps(head: nn.Module, run: Callable[[], None]) -> tuple[int, int]:
+    """Count the tensors of the weights' size, and all bytes, that a step leaves behind."""
+
+    def tensors() -> dict[int, int]:
+        gc.collect()
+        found = (obj for obj in gc.get_objects() if type(obj) in (Tensor, nn.Parameter))
+        storages = (t.untyped_storage() for t in found if t.device.type == "cpu")
+        return {s._cdata: s.nbytes() for s in storages}
+
+    size = head.weight.nbytes
+    plain = {p.untyped_storage()._cdata for p in head.parameters()}
+    before = tensors()
+    run()
+    head.zero_grad()
+    new = {k: v for k, v in tensors().items() if k not in before}
+    new[head.scores.untyped_storage()._cdata] = head.scores.nbytes
+    kept = [v for k, v in new.items() if k not in plain]
+    return sum(v >= size for v in kept), sum(kept)
 
 
-def compiled_ratio(shape: tuple[int, int, int], seconds: float) -> float:
-    """Return the time of a training step of SEM over that of a plain layer, both compiled."""
-    batch, classes, width = shape
-    heads = {"Linear": nn.Linear(width, classes), "SEMLinear": em.SEMLinear(width, classes)}
-    features = torch.randn(batch, width).relu_().requires_grad_()
-    labels = torch.randint(classes, (batch,))
-    steps = {k: training_step(torch.compile(v), features, labels) for k, v in heads.items()}
-    return ratios(steps, to="Linear", seconds=seconds)["SEMLinear"]
+def memory_of_heads(seconds: float) -> None:
+    """Measure memory and Algorithm 1 to the letter at the shape where they matter."""
+    _, classes, width = LARGE
+    pair, literal = Pair(LARGE), LiteralSEM(width, classes)
+    tensors, size = kept_between_steps(pair.head, alone(pair.head, pair.features, pair.gradient))
+    weights = pair.head.weight.nbytes
+    print(f"  kept between steps: {size / weights:.2f} of the weights' size (scores, last mask)")
+    verdict(f"tensors of the weights' size kept between steps at {LARGE}", tensors, 1)
+    peaks = {
+        name: peak_memory(alone(copy.deepcopy(head), pair.features, pair.gradient))
+        for name, head in {"Linear": pair.plain, "SEM": pair.head, "literal": literal}.items()
+    }
+    table(["head", "peak MB"], [[name, f"{peak / 2**20:.1f}"] for name, peak in peaks.items()])
+    extra = (peaks["literal"] - peaks["Linear"]) / (peaks["SEM"] - peaks["Linear"])
+    verdict(f"literal / SEMLinear, extra memory at {LARGE}", extra, 50, at_least=True)
+    heads = (literal, pair.head)
+    steps = (training_step(head, pair.features, pair.labels) for head in heads)
+    verdict(f"literal / SEMLinear, time at {LARGE}", ratio(*steps, seconds), 30, at_least=True)
 
 
 def kan_heads(seconds: float) -> None:
     rows = []
-    for batch, classes, width in SHAPES[:2]:
-        heads: dict[str, nn.Module] = {
-            "KAN": em.KANLinear(width, classes),
-            "SKAN": em.SKANLinear(width, classes),
-            "literal SKAN": LiteralSKAN(width, classes),
-            "Cox-de Boor KAN": CoxDeBoorKAN(width, classes),
-        }
+    found: dict[Shape, tuple[float, float]] = {}
+    for shape in KAN_SHAPES:
+        batch, classes, width = shape
+        kinds = (em.SKANLinear, em.KANLinear, EfficientKAN)
         features = torch.rand(batch, width).mul_(2).sub_(1).requires_grad_()
         labels = torch.randint(classes, (batch,))
-        steps = {k: training_step(v, features, labels) for k, v in heads.items()}
-        train = {"KAN": 1.0}
-        for name in list(heads)[1:]:
-            pair = {"KAN": steps["KAN"], name: steps[name]}
-            train[name] = ratios(pair, to="KAN", seconds=seconds)[name]
-        rows += [
-            [f"{(batch, classes, width)} {k}", f"{train[k]:.2f}", megabytes(peak_memory(steps[k]))]
-            for k in heads
-        ]
-    table(["(B, C, d) head", "training step / KAN", "peak MB"], rows)
-    verdict("SKAN / KAN at (128, 100, 512)", train["SKAN"], 1.3)
-    verdict("Cox-de Boor / KAN at (128, 100, 512)", train["Cox-de Boor KAN"], 2.0, at_least=True)
+        skan, kan, formula = (training_step(k(width, classes), features, labels) for k in kinds)
+        found[shape] = ratio(skan, kan, seconds), ratio(skan, formula, seconds)
+        values = *found[shape], ratio(kan, formula, seconds)
+        rows.append([str(shape), *(f"{x:.2f}" for x in values)])
+    columns = ["SKAN / KAN", "SKAN / efficient-kan's formula", "KAN / it"]
+    table(["training step at (B, C, d)", *columns], rows)
+    for shape in KAN_SHAPES:
+        verdict(f"SKAN / KAN at {shape}", found[shape][0], 1.2)
+    verdict(f"SKAN / efficient-kan's formula at {KAN_SHAPES[-1]}", found[KAN_SHAPES[-1]][1], 1.0)
+
+
+def first_call() -> None:
+    """Say what the first step of a machine, and of a process, costs (CPU seconds)."""
+    code = (
+        "import time, torch, edgemask as em; head = em.SEMLinear(64, 10); x = torch.randn(8, 64)\n"
+        "start = time.process_time(); head(x); print(time.process_time() - start)"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {**os.environ, "NUMBA_CACHE_DIR": folder}
+        for what in ("compiled", "from the cache"):
+            command = [sys.executable, "-c", code]
+            done = subprocess.run(  # noqa: S603
+                command, env=environment, capture_output=True, check=True
+            )
+            print(f"  first step, {what}: {float(done.stdout):.1f} s, `import numba` included")
+
+
+def compiled_layers(seconds: float) -> None:
+    rows = []
+    for shape in list(TARGETS)[:3]:
+        pair = Pair(shape)
+        pair.head, pair.plain = torch.compile(pair.head), torch.compile(pair.plain)
+        rows.append([str(shape), f"{pair.train(seconds):.2f}"])
+    table(["SEMLinear / nn.Linear, both compiled", "training step"], rows)
 
 
 def whole_model(seconds: float) -> None:
@@ -241,12 +297,9 @@ def whole_model(seconds: float) -> None:
     plain = models.create("cnn8", 10)
     masked = em.attach(copy.deepcopy(plain), "sem", at="head")
     images, labels = torch.randn(128, 3, 32, 32), torch.randint(10, (128,))
-    steps = {
-        "linear": training_step(plain, images, labels),
-        "sem": training_step(masked, images, labels),
-    }
-    ratio = ratios(steps, to="linear", seconds=max(seconds, 20.0))["sem"]
-    verdict("8-layer CNN, training step with SEM / without, batch 128", ratio, 1.02)
+    steps = (training_step(model, images, labels) for model in (masked, plain))
+    found = ratio(*steps, max(seconds, 20.0))
+    verdict("8-layer CNN, training step with SEM / without, batch 128", found, 1.02)
 
 
 def main() -> None:
@@ -254,9 +307,13 @@ def main() -> None:
     parser.add_argument("--compile", action="store_true", help="compare compiled layers, too")
     options = parser.parse_args()
     torch.manual_seed(0)
-    announce("Linear heads", options.threads)
-    linear_heads(options.seconds, options.compile)
-    announce("KAN heads", options.threads)
+    announce("Linear heads", 1)
+    linear_heads(options.seconds, options.threads)
+    memory_of_heads(options.seconds)
+    first_call()
+    if options.compile:
+        compiled_layers(options.seconds)
+    announce("KAN heads", 1)
     kan_heads(options.seconds)
     announce("A whole model", options.threads)
     whole_model(options.seconds)

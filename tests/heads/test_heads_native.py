@@ -104,12 +104,13 @@ def test_options_and_other_heads(calls: list[int]) -> None:
     for options in ({"scaling": "inverted(4)"}, {"beta": 0.0}, {"beta": 0.3}, {"bias": False}):
         assert_equal_paths(*twins(em.SEMLinear, 33, 12, **options), batches(8, 33))
     for criterion in ("rms", "second_moment"):
-        heads = twins(em.SKANLinear, 33, 12, criterion=criterion)
-        assert_equal_paths(*heads, batches(8, 33, broken=False))
+        for options in ({}, {"grid_size": 3, "spline_order": 2}, {"normalise": "layer"}):
+            heads = twins(em.SKANLinear, 33, 12, criterion=criterion, **options)
+            assert_equal_paths(*heads, batches(8, 33))
     before = len(calls)
     for policy in ("topk(0.5)", "shuffled"):  # which see all edges: always plain torch
         assert_equal_paths(*twins(em.SEMLinear, 33, 12, policy=policy), batches(8, 33))
-    assert before == 24
+    assert before == 4 * 4 + 2 * 3 * 4
     assert len(calls) == before
 
 
@@ -120,6 +121,7 @@ def test_large_heads_on_several_threads(calls: list[int]) -> None:
         torch.set_num_threads(3)
         assert len(native._parts(301, 515)) == 3
         assert_equal_paths(*heads, batches(8, 515))
+        assert_equal_paths(*twins(em.SKANLinear, 515, 301), batches(64, 515, broken=False))
     finally:
         torch.set_num_threads(threads)
     assert calls

@@ -1,4 +1,4 @@
-"""The compiled code of :mod:`edgemask.heads.native`: two functions, made by numba.
+"""The compiled code of :mod:`edgemask.heads.native`, made by numba when it is first needed.
 
 They take addresses, release the interpreter's lock and use no threads of numba's own, so that
 Python threads may enter at once and processes may fork. What is compiled is kept on disk where a
@@ -10,6 +10,7 @@ no branches: the compiler turns them into vector instructions. Results are those
 from __future__ import annotations
 
 import ctypes
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +18,19 @@ import numba
 import numpy as np
 from numba import types
 
-__all__ = ["ALL", "EXTREMES", "KEEP", "SQUARES", "UPDATE", "apply_mask", "finite", "joined", "step"]
+__all__ = [
+    "ALL",
+    "EXTREMES",
+    "KEEP",
+    "SQUARES",
+    "UPDATE",
+    "apply_mask",
+    "basis_gram",
+    "finite",
+    "function_moments",
+    "joined",
+    "step",
+]
 
 SQUARES, EXTREMES, UPDATE, KEEP = 1, 2, 4, 8
 ALL = SQUARES | EXTREMES | UPDATE
@@ -28,7 +41,7 @@ _32, _9, _WORD = np.uint64(32), np.uint32(9), np.int64(0xFFFFFFFF)
 _INFINITE = 0x7F800000  # the bits of the first float32 that is not finite
 _LARGEST = np.int32(0x7FFFFFFF)
 _SMALLEST_SCORE = np.float32(1e-12)
-_ZERO, _ONE, _HALF, _UNIT = (np.float32(x) for x in (0.0, 1.0, 0.5, 2.0**-23))
+_ZERO, _ONE, _TWO, _HALF, _UNIT = (np.float32(x) for x in (0.0, 1.0, 2.0, 0.5, 2.0**-23))
 
 _carray: Any = numba.carray  # type: ignore[attr-defined]
 _pointer: Any = types.CPointer
@@ -36,26 +49,31 @@ _FLOATS, _INTEGERS, _BYTES = (_pointer(t) for t in (types.float32, types.int64, 
 _SIZE, _WORD32, _FLOAT = types.int64, types.uint32, types.float32
 
 
-def compiled(*arguments: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Compile a function now, or load what an earlier process compiled; addresses are integers."""
+def compiled(*arguments: Any, fastmath: Any = False) -> Callable[[Callable[..., Any]], Any]:
+    """Make a function that compiles another one, or loads what an earlier process compiled.
 
-    def compile_(function: Callable[..., Any]) -> Any:
-        signature, cfunc = _SIZE(*arguments), numba.cfunc
-        try:
-            code: Any = cfunc(signature, cache=True, error_model="numpy")(function)
-        except RuntimeError:  # no folder that the compiled code could be written to
-            code = cfunc(signature, error_model="numpy")(function)
-        plain: dict[Any, Any] = {
-            _SIZE: ctypes.c_int64,
-            _WORD32: ctypes.c_uint32,
-            _FLOAT: ctypes.c_float,
-        }
-        kinds = [plain.get(argument, ctypes.c_void_p) for argument in arguments]
-        call: Any = ctypes.CFUNCTYPE(ctypes.c_int64, *kinds)(code.address)
-        call.code = code  # which lives as long as the function
-        return call
+    What it returns takes tensors as their addresses.
+    """
+    numbers: dict[Any, Any] = {_SIZE: ctypes.c_int64, _WORD32: ctypes.c_uint32}
+    numbers[_FLOAT] = ctypes.c_float
+    kinds = [numbers.get(argument, ctypes.c_void_p) for argument in arguments]
 
-    return compile_
+    def decorate(function: Callable[..., Any]) -> Any:
+        @functools.cache
+        def compile_() -> Any:
+            signature = _SIZE(*arguments)
+            options: Any = {"error_model": "numpy", "fastmath": fastmath}
+            try:
+                code: Any = numba.cfunc(signature, cache=True, **options)(function)
+            except RuntimeError:  # no folder that the compiled code could be written to
+                code = numba.cfunc(signature, **options)(function)
+            call: Any = ctypes.CFUNCTYPE(ctypes.c_int64, *kinds)(code.address)
+            call.code = code  # which lives as long as the function
+            return call
+
+        return compile_
+
+    return decorate
 
 
 inlined = numba.njit(inline="always")
@@ -236,6 +254,74 @@ def apply_mask(gradient_, mask_, columns, first, stop):  # type: ignore[no-untyp
     for j in range(first, stop):
         for k in range(columns):
             gradient[j, k] *= np.float32(mask[j, k])
+    return 0
+
+
+@compiled(
+    *(_FLOATS, _FLOATS, _FLOATS, _SIZE, _SIZE, _SIZE, _SIZE), fastmath={"reassoc", "contract"}
+)
+def basis_gram(base_, splines_, gram_, count, columns, first, stop):  # type: ignore[no-untyped-def]
+    """Sum the products of all pairs of basis functions over the samples, for some features."""
+    base = _carray(base_, (stop, count))
+    splines = _carray(splines_, (stop, columns - 1, count))
+    gram = _carray(gram_, (stop, columns, columns))
+    values = np.empty((columns, count), np.float32)
+    for k in range(first, stop):
+        for i in range(count):
+            values[0, i] = base[k, i]
+        for a in range(columns - 1):
+            for i in range(count):
+                values[a + 1, i] = splines[k, a, i]
+        for a in range(columns):
+            for b in range(a + 1):
+                total = _ZERO
+                for i in range(count):
+                    total += values[a, i] * values[b, i]
+                gram[k, a, b] = total
+                gram[k, b, a] = total
+    return 0
+
+
+@inlined
+def _moments_row(by_pair: Any, c: Any, products: Any, row: Any, moments: Any) -> None:
+    """``c^T G c`` of each edge of a row, the features innermost."""
+    columns, features = c.shape
+    for k in range(features):
+        moments[row, k] = _ZERO
+    for a in range(columns):
+        for k in range(features):
+            products[k] = by_pair[a, a, k] * c[a, k]
+        for b in range(a):
+            for k in range(features):
+                products[k] += _TWO * by_pair[a, b, k] * c[b, k]
+        for k in range(features):
+            moments[row, k] += products[k] * c[a, k]
+    for k in range(features):  # max would lose a NaN
+        moments[row, k] = _ZERO if moments[row, k] < _ZERO else moments[row, k]  # noqa: FURB136
+
+
+@compiled(*[_FLOATS] * 5, *[_SIZE] * 5)
+def function_moments(  # type: ignore[no-untyped-def]
+    gram_, base_, scaler_, splines_, moments_, rows, features, columns, first, stop
+):
+    """Write the second moments of the edge functions of some rows, one pass over their weights."""
+    gram = _carray(gram_, (features, columns, columns))
+    base, scaler = _carray(base_, (rows, features)), _carray(scaler_, (rows, features))
+    splines = _carray(splines_, (rows, features, columns - 1))
+    moments = _carray(moments_, (rows, features))
+    by_pair = np.empty((columns, columns, features), np.float32)
+    c, products = np.empty((columns, features), np.float32), np.empty(features, np.float32)
+    for a in range(columns):
+        for b in range(columns):
+            for k in range(features):
+                by_pair[a, b, k] = gram[k, a, b]
+    for j in range(first, stop):
+        for k in range(features):
+            c[0, k] = base[j, k]
+        for a in range(columns - 1):
+            for k in range(features):
+                c[a + 1, k] = splines[j, k, a] * scaler[j, k]
+        _moments_row(by_pair, c, products, j, moments)
     return 0
 
 

@@ -152,16 +152,38 @@ def step(
         1.0 - beta, *thresholds, mask.data_ptr(),
         None if weight is None else weight.data_ptr(), None if kept is None else kept.data_ptr(),
     )  # fmt: skip
-    parts = _parts(rows, columns)
+    run, parts = kernels.step(), _parts(rows, columns)
     if len(parts) == 1:
-        kernels.step(*arguments, kernels.ALL | keep, 0, rows, 0, 0)
+        run(*arguments, kernels.ALL | keep, 0, rows, 0, 0)
         return mask, kept, squares
-    kernels.step(*arguments, kernels.SQUARES, 0, 0, 0, 0)
-    found = _in_threads(kernels.step, (*arguments, kernels.EXTREMES), (0, 0), parts)
+    run(*arguments, kernels.SQUARES, 0, 0, 0, 0)
+    found = _in_threads(run, (*arguments, kernels.EXTREMES), (0, 0), parts)
     low, high = kernels.joined(found)
-    _in_threads(kernels.step, (*arguments, kernels.UPDATE | keep), (low, high), parts)
+    _in_threads(run, (*arguments, kernels.UPDATE | keep), (low, high), parts)
     steps.add_(kernels.finite(low, high))
     return mask, kept, squares
+
+
+def basis_gram(base: Tensor, splines: Tensor) -> Tensor:
+    """Do as :func:`edgemask.heads.skan.basis_gram` does."""
+    base, splines = base.contiguous(), splines.contiguous()
+    features, functions, count = splines.shape
+    gram = torch.empty(features, functions + 1, functions + 1)
+    addresses = base.data_ptr(), splines.data_ptr(), gram.data_ptr()
+    before = *addresses, count, functions + 1
+    _in_threads(_kernels().basis_gram(), before, (), _parts(features, functions * count))
+    return gram
+
+
+def function_moments(gram: Tensor, base: Tensor, scaler: Tensor, splines: Tensor) -> Tensor:
+    """Do as :func:`edgemask.heads.skan.function_moments` does."""
+    tensors = [tensor.contiguous() for tensor in (gram, base, scaler, splines)]
+    rows, features, functions = splines.shape
+    moments = torch.empty(rows, features)
+    addresses = [tensor.data_ptr() for tensor in (*tensors, moments)]
+    before = *addresses, rows, features, functions + 1
+    _in_threads(_kernels().function_moments(), before, (), _parts(rows, features * functions))
+    return moments
 
 
 def masked_linear(
@@ -189,7 +211,7 @@ def _kept_weights(weight: Tensor, mask: Tensor) -> Tensor:
     nothing = (0, rows, columns, *[None] * 2, 0, None, -1, *[None] * 4, 0, *[0.0] * 4)
     addresses = mask.data_ptr(), weight.data_ptr(), kept.data_ptr()
     before = *nothing, *addresses, kernels.KEEP
-    _in_threads(kernels.step, before, (0, 0), _parts(rows, columns))
+    _in_threads(kernels.step(), before, (0, 0), _parts(rows, columns))
     return kept
 
 
@@ -241,7 +263,7 @@ def _apply_mask(gradient: Tensor, mask: Tensor) -> Tensor:
     if not (as_made and _is_plain(gradient)):
         return gradient * mask
     rows, columns = mask.shape
-    _in_threads(_kernels().apply_mask, (*addresses, columns), (), _parts(rows, columns))
+    _in_threads(_kernels().apply_mask(), (*addresses, columns), (), _parts(rows, columns))
     return gradient
 
 
@@ -271,8 +293,9 @@ def _in_threads(
     """Call ``run(*before, first, stop, *after)`` for each range of rows."""
     if len(parts) == 1:
         return [run(*before, *parts[0], *after)]
-    pool = _pool(os.getpid(), len(parts))
-    return list(pool.map(lambda part: run(*before, *part, *after), parts))
+    pool = _pool(os.getpid(), len(parts) - 1)
+    waiting = [pool.submit(run, *before, *part, *after) for part in parts[1:]]
+    return [run(*before, *parts[0], *after), *(future.result() for future in waiting)]
 
 
 @functools.lru_cache(maxsize=1)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from edgemask._options import Check, Range, checked
+from edgemask.heads import native
 from edgemask.heads.kan import KANLinear
 from edgemask.heads.policies import Policy, parse_policy
 from edgemask.heads.sem import EdgeScoring, scaling_bound
@@ -142,10 +143,14 @@ class SKANLinear(EdgeScoring, KANLinear):
     def raw_scores(self, samples: Tensor) -> Tensor:
         assert self._functions is not None
         base, splines = self._functions
+        coefficients = (self.base_weight, self.spline_scaler, self.spline_weight)
+        if native.usable(base, splines):
+            gram_of, moments_of = native.basis_gram, native.function_moments
+        else:
+            gram_of, moments_of = basis_gram, function_moments
         with torch.autocast(samples.device.type, enabled=False):
-            total = basis_gram(base.to(samples.dtype), splines.to(samples.dtype))
-            coefficients = (self.base_weight, self.spline_scaler, self.spline_weight)
-            raw = function_moments(
+            total = gram_of(base.to(samples.dtype), splines.to(samples.dtype))
+            raw = moments_of(
                 mean_over_ranks(total, len(samples)),
                 *(parameter.detach().to(samples.dtype) for parameter in coefficients),
             )

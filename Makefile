@@ -40,7 +40,8 @@ quick: $(VENV)/.all ## the tests that take seconds
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow"
 
 plain: $(VENV)/.all ## the tests of the heads without the native path
-	EDGEMASK_NATIVE=0 $(BIN)/python -m pytest -n $(WORKERS) -m "not slow" tests/heads
+	EDGEMASK_NATIVE=0 $(BIN)/python -m pytest -n $(WORKERS) -m "not slow" tests/heads \
+		--ignore tests/heads/test_heads_native.py --ignore tests/heads/test_heads_compile.py
 
 lint: $(VENV)/.all ## style, types and import layers
 	$(BIN)/ruff format --check .

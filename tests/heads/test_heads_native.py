@@ -8,7 +8,6 @@ import subprocess
 import sys
 import textwrap
 import threading
-from pathlib import Path
 
 import pytest
 import torch
@@ -333,18 +332,6 @@ def test_a_folder_for_compiled_code_may_be_missing() -> None:
     print(native.usable(head.weight, head.weight), int(head.steps))
     """
     assert run(code, EDGEMASK_NATIVE="1").split() == ["True", "1"]
-
-
-@pytest.mark.slow
-def test_heads_pass_their_tests_without_the_native_path() -> None:
-    here = Path(__file__).parent
-    files = [str(here / f"test_heads_{name}.py") for name in ("sem", "steps", "bad_input", "kan")]
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files]
-    environment = {**os.environ, "EDGEMASK_NATIVE": "0"}
-    done = subprocess.run(
-        command, cwd=here.parents[1], env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout[-3000:]
 
 
 def test_frozen_weights_and_plain_gradients(calls: list[int]) -> None:

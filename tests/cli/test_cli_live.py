@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from edgemask.cli.live import LineView, LiveView, Watcher, view
+from edgemask.cli.live import Display, LineDisplay, LiveDisplay, display
 from edgemask.cli.screen import console, count, duration, percent
 from edgemask.engine import RunInfo, resolve
 
@@ -48,7 +48,7 @@ def epoch(number, **changed):
 
 def test_live_view_shows_progress_and_numbers(tmp_path):
     out = terminal()
-    watcher = LiveView(out)
+    watcher = LiveDisplay(out)
     watcher.on_start(info(tmp_path))
     watcher.on_step(epoch=0, phase="train", step=4, steps=8, loss=1.5)
     assert "step 4/8  loss 1.500" in _drawn(watcher)
@@ -72,7 +72,7 @@ def _drawn(watcher, width=120):
 
 
 def test_live_view_keeps_the_last_epochs_only(tmp_path):
-    watcher = LiveView(terminal())
+    watcher = LiveDisplay(terminal())
     watcher.on_start(info(tmp_path))
     for number in range(20):
         watcher.on_epoch(epoch(number))
@@ -82,7 +82,7 @@ def test_live_view_keeps_the_last_epochs_only(tmp_path):
 
 @pytest.mark.parametrize(("width", "shown"), [(80, False), (120, True)])
 def test_a_narrow_terminal_shows_less_but_whole(tmp_path, width, shown):
-    watcher = LiveView(terminal(width))
+    watcher = LiveDisplay(terminal(width))
     watcher.on_start(info(tmp_path))
     watcher.on_epoch(epoch(0, **{"confidence/clean": 0.5, "validation/accuracy": 0.25}))
     text = _drawn(watcher, width)
@@ -93,8 +93,8 @@ def test_a_narrow_terminal_shows_less_but_whole(tmp_path, width, shown):
 
 def test_a_view_that_never_started_stops_quietly():
     out = terminal()
-    with view(out, quiet=False) as watcher:
-        assert isinstance(watcher, LiveView)
+    with display(out, quiet=False) as watcher:
+        assert isinstance(watcher, LiveDisplay)
     assert watcher.started is False
 
 
@@ -102,7 +102,7 @@ def test_the_terminal_is_given_back_after_an_error(tmp_path):
     out = terminal()
 
     def fail():
-        with view(out, quiet=False) as watcher:
+        with display(out, quiet=False) as watcher:
             watcher.on_start(info(tmp_path))
             raise RuntimeError
 
@@ -113,8 +113,8 @@ def test_the_terminal_is_given_back_after_an_error(tmp_path):
 
 def test_line_view_writes_one_line_per_epoch(tmp_path):
     out = Console(file=io.StringIO(), width=200, markup=False)
-    with view(out, quiet=False) as watcher:
-        assert isinstance(watcher, LineView)
+    with display(out, quiet=False) as watcher:
+        assert isinstance(watcher, LineDisplay)
         watcher.on_start(info(tmp_path, start_epoch=2))
         watcher.on_epoch(epoch(2))
         watcher.on_epoch(epoch(3, **{"test/accuracy": None}))
@@ -128,8 +128,8 @@ def test_line_view_writes_one_line_per_epoch(tmp_path):
 
 
 def test_quiet_says_only_what_must_be_known(tmp_path, capsys):
-    with view(terminal(), quiet=True) as watcher:
-        assert type(watcher) is Watcher
+    with display(terminal(), quiet=True) as watcher:
+        assert type(watcher) is Display
         watcher.on_start(info(tmp_path, notes=("bf16 does not work here",)))
         watcher.on_epoch(epoch(0))
     assert capsys.readouterr() == ("", "note: bf16 does not work here\n")

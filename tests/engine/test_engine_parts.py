@@ -97,7 +97,7 @@ def test_broken_number_formats_are_told_apart(code, words, monkeypatch):
         else:
             assert precision == "fp32"
             assert words in note
-            assert "going on in fp32" in note
+            assert "using fp32" in note
     finally:
         probe.cache_clear()
 

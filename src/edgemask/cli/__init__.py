@@ -1,4 +1,4 @@
-"""The command ``edgemask``, a file a verb."""
+"""The command ``edgemask``, one file per command."""
 
 from __future__ import annotations
 

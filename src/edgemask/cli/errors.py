@@ -48,7 +48,7 @@ class Verbs(TyperGroup):
 
 
 def _code(error: UserError) -> int:
-    """A loss that is no longer finite is nobody's mistake; all else that is refused is."""
+    """Return the exit code: 1 where the loss is no longer finite, 2 for a mistake of the user."""
     engine = sys.modules.get("edgemask.engine")
     if engine is not None and isinstance(error, engine.LossError):
         return FAILURE

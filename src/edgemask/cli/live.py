@@ -1,4 +1,4 @@
-"""Progress of a run: a live view on a terminal, one line per epoch elsewhere."""
+"""Progress of a run: a live display on a terminal, one line per epoch elsewhere."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from edgemask.engine import Observer, RunInfo
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-__all__ = ["LineView", "LiveView", "Watcher", "view"]
+__all__ = ["Display", "LineDisplay", "LiveDisplay", "display"]
 
 _ROWS = 8
 _WIDE = 100
@@ -30,8 +30,8 @@ _COLUMNS: tuple[tuple[str, str, int], ...] = (
 )
 
 
-class Watcher(Observer):
-    """Prints nothing but warnings and notes; the base of the views."""
+class Display(Observer):
+    """Prints nothing but notes; the base class of the displays."""
 
     def __init__(self) -> None:
         self.started = False
@@ -70,7 +70,7 @@ def describe(info: RunInfo) -> list[str]:
     return lines
 
 
-class LineView(Watcher):
+class LineDisplay(Display):
     """One line per epoch, for logs and pipes."""
 
     def __init__(self, out: Console):
@@ -100,7 +100,7 @@ class LineView(Watcher):
         self.out.print("  ".join(parts))
 
 
-class LiveView(Watcher):
+class LiveDisplay(Display):
     """A progress bar, the time that is left and the last epochs, redrawn in place."""
 
     def __init__(self, out: Console):
@@ -156,7 +156,7 @@ class LiveView(Watcher):
         return table
 
     def on_start(self, info: RunInfo) -> None:
-        """Print what is run and start the live view."""
+        """Print what is run and start the live display."""
         super().on_start(info)
         for line in describe(info):
             self.out.print(line)
@@ -183,7 +183,7 @@ class LiveView(Watcher):
         self.bar.update(self.task, completed=metrics["epoch"] + 1)
 
     def stop(self) -> None:
-        """Stop the live view and leave its last state on the terminal."""
+        """Stop the live display and leave its last state on the terminal."""
         if self.task is not None:
             self._until, self._eta = 0.0, ""
             self.bar.update(self.task, step="")
@@ -191,14 +191,14 @@ class LiveView(Watcher):
 
 
 @contextmanager
-def view(out: Console, *, quiet: bool) -> Iterator[Watcher]:
-    """Choose the view: none, live on a terminal, by lines elsewhere."""
+def display(out: Console, *, quiet: bool) -> Iterator[Display]:
+    """Choose the display: none, live on a terminal, line by line elsewhere."""
     if quiet:
-        yield Watcher()
+        yield Display()
     elif not out.is_terminal:
-        yield LineView(out)
+        yield LineDisplay(out)
     else:
-        live = LiveView(out)
+        live = LiveDisplay(out)
         try:
             yield live
         finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["reproduce"]
 
-_WHAT, _WHERE = "What is run", "Where it is run"
+_what = partial(typer.Option, rich_help_panel="What is run")
+_where = partial(typer.Option, rich_help_panel="Where it is run")
 
 
 def reproduce(
@@ -29,41 +31,25 @@ def reproduce(
             "'list' shows them, 'status [NAME...]' what is done.",
         ),
     ],
-    preset: Annotated[
-        str,
-        typer.Option(metavar="NAME", rich_help_panel=_WHAT, help="paper, laptop or smoke."),
-    ] = "laptop",
+    preset: Annotated[str, _what(metavar="NAME", help="paper, laptop or smoke.")] = "laptop",
     seeds: Annotated[
-        str | None,
-        typer.Option(
-            metavar="N",
-            rich_help_panel=_WHAT,
-            help="A count, a range (0-2) or a list. (default: 3)",
-        ),
+        str | None, _what(metavar="N", help="A count, a range (0-2) or a list. (default: 3)")
     ] = None,
-    only: Annotated[
-        str | None,
-        typer.Option(metavar="ROWS", rich_help_panel=_WHAT, help="Some rows: ce,ce-sem."),
-    ] = None,
-    columns: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMNS", rich_help_panel=_WHAT, help="Some columns."),
-    ] = None,
+    only: Annotated[str | None, _what(metavar="ROWS", help="Some rows: ce,ce-sem.")] = None,
+    columns: Annotated[str | None, _what(metavar="COLUMNS", help="Some columns.")] = None,
     data_root: DataRoot = None,
     jobs: Jobs = 1,
     threads: Threads = 1,
     engine: Engine = "local",
     address: Address = None,
     imports: Imports = None,
-    out: Annotated[
-        Path,
-        typer.Option(metavar="DIR", rich_help_panel=_WHERE, help="Folder of the runs."),
-    ] = Path("runs/reproduce"),
+    out: Annotated[Path, _where(metavar="DIR", help="Folder of the runs.")] = Path(
+        "runs/reproduce"
+    ),
     results: Annotated[
         Path | None,
-        typer.Option(
+        _where(
             metavar="DIR",
-            rich_help_panel=_WHERE,
             help="Folder of the tables. (default: results/PRESET in the folder of the runs)",
         ),
     ] = None,

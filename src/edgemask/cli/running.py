@@ -16,24 +16,24 @@ __all__ = ["final_line", "run_and_show", "show_plan"]
 
 
 def run_and_show(start: Callable[[Sequence[Observer]], Run], *, as_json: bool, quiet: bool) -> None:
-    """Run something under a watching eye and print what came out.
+    """Train with a progress display and print the results.
 
     Args:
         start: Trains, given the observers, and returns the run.
         as_json: Whether to print the summary as JSON, and progress beside it on stderr.
         quiet: Whether to leave out progress.
     """
-    from edgemask.cli.live import view
+    from edgemask.cli.live import display
 
     out = console(stderr=as_json)
-    with view(out, quiet=quiet) as watcher:
-        run = start([watcher])
+    with display(out, quiet=quiet) as shown:
+        run = start([shown])
     if not _first_process():
         return
     if as_json:
         print_json({"path": str(run.path), **run.summary})
         return
-    done = "" if watcher.started else " (finished before; --fresh starts over)"
+    done = "" if shown.started else " (finished before; --fresh starts over)"
     out.print(final_line(run) + done)
     if not quiet:
         for line in _remarks(run.summary):

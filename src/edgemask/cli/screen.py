@@ -121,7 +121,7 @@ def count(number: int, one: str, many: str | None = None) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a time as people say it.
+    """Return a time in seconds, minutes or hours.
 
     Example:
         >>> duration(4.2), duration(75), duration(7265)

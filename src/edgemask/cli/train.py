@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,15 +18,16 @@ if TYPE_CHECKING:
 
 __all__ = ["train"]
 
-_WHAT, _HOW, _WHERE = "What is learned", "How it is learned", "Where it is stored"
+_what = partial(typer.Option, rich_help_panel="What is learned")
+_how = partial(typer.Option, rich_help_panel="How it is learned")
+_where = partial(typer.Option, rich_help_panel="Where it is stored")
 
 
 def train(
     data: Annotated[
         str | None,
-        typer.Option(
+        _what(
             metavar="SPEC",
-            rich_help_panel=_WHAT,
             autocompletion=complete("data"),
             help="A dataset: digits, cifar10 ..., or imagefolder:PATH, csv:FILE, npz:FILE. "
             "(default: digits)",
@@ -34,90 +36,63 @@ def train(
     data_root: DataRoot = None,
     noise: Annotated[
         str | None,
-        typer.Option(
+        _what(
             metavar="SPEC",
-            rich_help_panel=_WHAT,
             help="Wrong labels to make: sym:0.6, asym:0.4, human:worst, file:labels.csv ... "
             "(default: labels as they are)",
         ),
     ] = None,
     protocol: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            rich_help_panel=_WHAT,
-            help="Whose noise generator: paper, jal, apl, dividemix, nust.",
-        ),
+        _what(metavar="NAME", help="Whose noise generator: paper, jal, apl, dividemix, nust."),
     ] = None,
     noise_seed: Annotated[
-        int | None,
-        typer.Option(metavar="N", rich_help_panel=_WHAT, help="Seed of the noise. (default: 0)"),
+        int | None, _what(metavar="N", help="Seed of the noise. (default: 0)")
     ] = None,
     validation: Annotated[
         float | None,
-        typer.Option(
-            metavar="SHARE",
-            rich_help_panel=_WHAT,
-            help="Share of the noisy data held out to choose an epoch by.",
-        ),
+        _what(metavar="SHARE", help="Share of the noisy data held out to choose an epoch by."),
     ] = None,
     select: Annotated[
         str | None,
-        typer.Option(
+        _how(
             metavar="RULE",
-            rich_help_panel=_HOW,
             help="Whose weights to keep: last, or the best epoch's on validation samples: "
             "validation (of --validation) or clean_validation (of the dataset). (default: last)",
         ),
     ] = None,
     corrections: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            rich_help_panel=_WHAT,
-            help="Corrected labels: the CSV file that the review page saves.",
-        ),
+        _what(metavar="FILE", help="Corrected labels: the CSV file that the review page saves."),
     ] = None,
     recipe: Annotated[
         str | None,
-        typer.Option(
+        _how(
             metavar="NAME",
-            rich_help_panel=_HOW,
             autocompletion=complete("recipes"),
             help="Published settings to start from, such as cifar10/jal-sem.",
         ),
     ] = None,
     config: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", rich_help_panel=_HOW, help="YAML settings, which override the recipe."
-        ),
+        Path | None, _how(metavar="FILE", help="YAML settings, which override the recipe.")
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option(
+        _how(
             metavar="NAME",
-            rich_help_panel=_HOW,
             autocompletion=complete("models"),
             help="The network: small-cnn, cnn8, resnet34, mlp, timm:NAME ... "
             "(default: fits the data)",
         ),
     ] = None,
-    width: Annotated[
-        float | None,
-        typer.Option(metavar="X", rich_help_panel=_HOW, help="Factor on its channel counts."),
-    ] = None,
+    width: Annotated[float | None, _how(metavar="X", help="Factor on its channel counts.")] = None,
     pretrained: Annotated[
-        bool | None,
-        typer.Option(
-            "--pretrained", rich_help_panel=_HOW, help="Start from published weights (timm:, hf:)."
-        ),
+        bool | None, _how("--pretrained", help="Start from published weights (timm:, hf:).")
     ] = None,
     head: Annotated[
         str | None,
-        typer.Option(
+        _how(
             metavar="NAME",
-            rich_help_panel=_HOW,
             autocompletion=complete("heads"),
             help='The last layer: linear, sem, kan ..., with options as in "sem(rho=0.3)". '
             "(default: linear)",
@@ -125,108 +100,66 @@ def train(
     ] = None,
     loss: Annotated[
         str | None,
-        typer.Option(
+        _how(
             metavar="NAME",
-            rich_help_panel=_HOW,
             autocompletion=complete("losses"),
             help='The loss: ce, jal, gce ..., with options as in "gce(q=0.7)". (default: ce)',
         ),
     ] = None,
     method: Annotated[
         str | None,
-        typer.Option(
+        _how(
             metavar="NAME",
-            rich_help_panel=_HOW,
             autocompletion=complete("methods"),
-            help="The way of learning, options as above. (default: supervised)",
+            help="The training method, options as above. (default: supervised)",
         ),
     ] = None,
     epochs: Annotated[
-        int | None,
-        typer.Option(
-            "--epochs",
-            "-e",
-            metavar="N",
-            rich_help_panel=_HOW,
-            help="Passes over the data. (default: 20)",
-        ),
+        int | None, _how("--epochs", "-e", metavar="N", help="Passes over the data. (default: 20)")
     ] = None,
     batch_size: Annotated[
-        int | None,
-        typer.Option(metavar="N", rich_help_panel=_HOW, help="Samples of a step. (default: 128)"),
+        int | None, _how(metavar="N", help="Samples of a step. (default: 128)")
     ] = None,
-    lr: Annotated[
-        float | None,
-        typer.Option(metavar="X", rich_help_panel=_HOW, help="Learning rate. (default: 0.01)"),
-    ] = None,
+    lr: Annotated[float | None, _how(metavar="X", help="Learning rate. (default: 0.01)")] = None,
     seed: Annotated[
         int | None,
-        typer.Option(
-            metavar="N",
-            rich_help_panel=_HOW,
-            help="Seed of weights, order, augmentation and masks. (default: 0)",
-        ),
+        _how(metavar="N", help="Seed of weights, order, augmentation and masks. (default: 0)"),
     ] = None,
     sets: Set = None,
-    device: Annotated[
-        str,
-        typer.Option(metavar="NAME", rich_help_panel=_HOW, help="auto, cpu, cuda or cuda:N."),
-    ] = "auto",
-    precision: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", rich_help_panel=_HOW, help="fp32, bf16 or fp16."),
-    ] = None,
+    device: Annotated[str, _how(metavar="NAME", help="auto, cpu, cuda or cuda:N.")] = "auto",
+    precision: Annotated[str | None, _how(metavar="NAME", help="fp32, bf16 or fp16.")] = None,
     compile_: Annotated[
         str | None,
-        typer.Option(
-            "--compile",
-            metavar="BACKEND",
-            rich_help_panel=_HOW,
-            help="Backend of torch.compile: inductor, aot_eager.",
-        ),
+        _how("--compile", metavar="BACKEND", help="Backend of torch.compile: inductor, aot_eager."),
     ] = None,
     workers: Annotated[
-        int | None,
-        typer.Option(metavar="N", rich_help_panel=_HOW, help="Processes that read image files."),
+        int | None, _how(metavar="N", help="Processes that read image files.")
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR",
-            rich_help_panel=_WHERE,
-            help="The run's folder. (default: runs/<name>-<hash of the settings>)",
+        _where(
+            metavar="DIR", help="The run's folder. (default: runs/<name>-<hash of the settings>)"
         ),
     ] = None,
-    name: Annotated[
-        str | None,
-        typer.Option(metavar="TEXT", rich_help_panel=_WHERE, help="First part of that folder."),
-    ] = None,
+    name: Annotated[str | None, _where(metavar="TEXT", help="First part of that folder.")] = None,
     fresh: Annotated[
-        bool,
-        typer.Option(
-            "--fresh", rich_help_panel=_WHERE, help="Remove what the folder holds; start over."
-        ),
+        bool, _where("--fresh", help="Remove what the folder holds; start over.")
     ] = False,
     track: Annotated[
         list[str] | None,
-        typer.Option(
+        _where(
             metavar="NAME",
-            rich_help_panel=_WHERE,
             help="tensorboard, wandb, mlflow ... or none; may be repeated. (default: tensorboard)",
         ),
     ] = None,
     record: Annotated[
         str | None,
-        typer.Option(
+        _where(
             metavar="NAMES",
-            rich_help_panel=_WHERE,
             help="Also measure: gradient_error,bounds,criteria,overlap,calibration.",
         ),
     ] = None,
-    dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", rich_help_panel=_WHERE, help="Say what would be done; stop."),
-    ] = False,
+    dry_run: Annotated[bool, _where("--dry-run", help="Say what would be done; stop.")] = False,
     imports: Imports = None,
     as_json: Json = False,
     quiet: Quiet = False,

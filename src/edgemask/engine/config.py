@@ -52,7 +52,7 @@ class _Section(BaseModel):
 
 
 class DataConfig(_Section):
-    """What is learned from."""
+    """The training data."""
 
     spec: str = "digits"
     """The dataset: a name (``digits``, ``cifar10``) or ``kind:path`` (``npz:my.npz``,
@@ -85,7 +85,7 @@ class DataConfig(_Section):
 
 
 class NoiseConfig(_Section):
-    """How labels are made wrong on purpose."""
+    """Label noise that is added to clean labels."""
 
     spec: str = "none"
     """``none`` (labels as they come), ``kind:rate`` (``sym:0.6``, ``asym:0.4``), ``human:worst``
@@ -142,7 +142,7 @@ class LossConfig(_Section):
 
 
 class MethodConfig(_Section):
-    """The way of learning."""
+    """The training method."""
 
     name: str = "supervised"
     """Name of the method."""
@@ -152,7 +152,7 @@ class MethodConfig(_Section):
 
 
 class ScheduleConfig(_Section):
-    """How the learning rate moves."""
+    """The learning-rate schedule."""
 
     name: str = "cosine"
     """``constant``, ``cosine``, ``step``, ``milestones``, ``restarts`` or ``linear``."""
@@ -165,7 +165,7 @@ class ScheduleConfig(_Section):
 
 
 class OptimConfig(_Section):
-    """How weights move."""
+    """The optimiser."""
 
     name: Literal["sgd", "adam", "adamw"] = "sgd"
     """The optimiser."""
@@ -196,11 +196,11 @@ class OptimConfig(_Section):
     """Largest gradient norm of one optimiser's networks, the L1 part included; None: no limit."""
 
     schedule: ScheduleConfig = ScheduleConfig()
-    """How the learning rate moves."""
+    """The learning-rate schedule."""
 
 
 class TrainConfig(_Section):
-    """The loop."""
+    """The training loop."""
 
     epochs: Count = 20
     """Passes over the training data."""
@@ -285,10 +285,10 @@ class Config(_Section):
     """Name of the run, the first part of its folder; None makes one from data, loss and head."""
 
     data: DataConfig = DataConfig()
-    """What is learned from."""
+    """The training data."""
 
     noise: NoiseConfig = NoiseConfig()
-    """How labels are made wrong on purpose."""
+    """Label noise that is added to clean labels."""
 
     model: ModelConfig = ModelConfig()
     """The network."""
@@ -300,13 +300,13 @@ class Config(_Section):
     """The loss."""
 
     method: MethodConfig = MethodConfig()
-    """The way of learning."""
+    """The training method."""
 
     optim: OptimConfig = OptimConfig()
-    """How weights move."""
+    """Optimiser, regularisation and learning rate."""
 
     train: TrainConfig = TrainConfig()
-    """The loop."""
+    """The training loop."""
 
     eval: EvalConfig = EvalConfig()
     """How the model is tested."""

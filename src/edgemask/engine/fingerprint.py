@@ -55,7 +55,7 @@ def fingerprint(value: Any) -> str:
 
 
 class _Hasher:
-    """A hash of nested values; an object that is met again counts by the number of its visit."""
+    """A hash of nested values; an object that occurs again is hashed by its number."""
 
     def __init__(self) -> None:
         self.sha = hashlib.sha256()
@@ -73,7 +73,7 @@ class _Hasher:
             _contents(value, self)
 
     def text(self, text: str) -> None:
-        """Add words."""
+        """Add a text."""
         self.sha.update(os.fsencode(text) + b"\n")
 
     def array(self, array: np.ndarray[Any, Any]) -> None:

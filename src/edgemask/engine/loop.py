@@ -93,7 +93,7 @@ class Trainer:
         self._last_tick = -math.inf
 
     def run(self) -> TrainingResult:
-        """Train from where the run stands to its end."""
+        """Train to the end of the run."""
         self._shared.start()
         self._epoch_start = self._last_save = time.monotonic()
         epochs = self._config.train.epochs
@@ -187,7 +187,7 @@ class Trainer:
         progress.total_steps += 1
 
     def _check_loss(self, phase: Phase) -> None:
-        """Fetch the epoch's mean loss so far and refuse to go on if it is not finite."""
+        """Fetch the epoch's mean loss so far and refuse to continue if it is not finite."""
         self._loss = self._sums.mean("train/loss")
         if not math.isfinite(self._loss):
             raise LossError(
@@ -346,10 +346,10 @@ class Trainer:
         }
 
     def restore(self) -> int | None:
-        """Go to where the newest checkpoint stands.
+        """Restore the newest checkpoint.
 
         Returns:
-            The epoch to go on with, or None if there is no checkpoint.
+            The epoch to continue with, or None if there is no checkpoint.
 
         Raises:
             UserError: If it belongs to another config, other labels or another number of

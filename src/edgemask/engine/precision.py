@@ -52,7 +52,7 @@ def probe(precision: str) -> str | None:
     if result.returncode == 0:
         return None
     if result.returncode < 0:
-        return f"the processor dies of it (signal {-result.returncode})"
+        return f"it kills the process (signal {-result.returncode})"
     lines = result.stderr.decode(errors="replace").strip().splitlines()
     return lines[-1] if lines else f"the probe ended with code {result.returncode}"
 
@@ -73,7 +73,7 @@ def usable_precision(wanted: str, device: torch.device) -> tuple[str, str | None
             return "fp32", "fp16 needs an accelerator; this run on the CPU uses fp32"
         trouble = probe(wanted)
         if trouble is not None:
-            return "fp32", f"{wanted} does not work on this machine: {trouble}; going on in fp32"
+            return "fp32", f"{wanted} does not work on this machine: {trouble}; using fp32"
     elif device.type == "cuda" and wanted == "bf16" and not torch.cuda.is_bf16_supported():
-        return "fp32", "this GPU has no bf16; going on in fp32"
+        return "fp32", "this GPU has no bf16; using fp32"
     return wanted, None

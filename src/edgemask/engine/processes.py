@@ -1,4 +1,4 @@
-"""One process or several: a thin layer over Accelerate that works around its traps."""
+"""One process or several: a thin layer over Accelerate that works around its pitfalls."""
 
 from __future__ import annotations
 

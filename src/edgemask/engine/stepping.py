@@ -222,7 +222,7 @@ class Stepper:
             self.loss_optimiser.step()
 
     def check_finite(self) -> None:
-        """Refuse to go on with weights that are not finite; waits for the device once."""
+        """Refuse to continue with weights that are not finite; waits for the device once."""
         names, flags = [], []
         for name in self.method.networks:
             for path, weight in self.method.nets[name].named_parameters():

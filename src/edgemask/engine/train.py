@@ -146,7 +146,7 @@ def _run(
     processes: Processes,
     note: str | None,
 ) -> tuple[nn.Module, dict[str, Any], Sequence[Observer]]:
-    """Train to the end. Wrapped models die with this frame: gloo aborts at exit otherwise."""
+    """Train to the end. Wrapped models are released at its end: gloo aborts otherwise."""
     job = build_run_data(config, objects)
     _check_noise(folder, job)
     method = _set_up(config, job, objects, processes)

@@ -10,6 +10,7 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import numpy as np
 import pytest
@@ -415,3 +416,23 @@ def test_ticks_cover_the_range() -> None:
         ticks = nice_ticks(low, high)
         assert ticks[0] <= low <= high <= ticks[-1]
         assert 3 <= len(ticks) <= 8
+
+
+def test_pictures_that_are_not_in_the_page_have_links_to_their_files(tmp_path: Path) -> None:
+    ids = [f"c%20 {n}/#{n}?.png" for n in range(40)]
+    folder = write_audit(tmp_path / "audits" / "a", samples=40, listed=40, ids=ids, pictures=None)
+    for name in ids[:-1]:
+        (tmp_path / "photos" / name).parent.mkdir(parents=True)
+        (tmp_path / "photos" / name).write_bytes(b"")
+    facts = json.loads((folder / "audit.json").read_text())
+    for kind, spec in (("imagefolder", "photos"), ("csv", "photos/list.csv")):
+        (tmp_path / "photos" / "list.csv").write_bytes(b"")
+        spec = f"{kind}:{tmp_path / spec}"
+        (folder / "audit.json").write_text(json.dumps(facts | {"data": spec}))
+        page = write_audit_report(folder)
+        data = script_data(parse(page), "review-data")
+        assert len(data["links"]) == 39
+        for row, link in data["links"].items():
+            file = (page.parent / unquote(link)).resolve()
+            assert file == tmp_path / "photos" / data["id"][int(row)]
+        assert f"edgemask train --data {spec} --corrections corrections.csv" in page.read_text()

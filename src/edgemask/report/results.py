@@ -141,6 +141,12 @@ def comparison_table(groups: Sequence[Group]) -> Table:
         "Unfinished runs do not count where a config has finished ones.",
         *[CHOSEN] * ("selected" in ways),
     ]
+    corrected = {flatten(group.representative.config).get("data.corrections") for group in groups}
+    if len(corrected) > 1:
+        notes.append(
+            "Corrections change the labels of reviewed test samples as well, and so the test that a "
+            "config is compared by."
+        )
     if not comparable:
         notes.append("The configs differ in data or noise: compare only rows of the same task.")
     if any(group.repeated_seeds for group in groups):

@@ -76,10 +76,29 @@ def review_of_audit(audit: AuditRecord, folder: Path) -> Review:
         order=order,
         check=audit.check,
         thumbnails=audit.thumbnails,
-        items={int(item["index"]): item for item in audit.items},
+        items=_with_files(audit, order),
         folder=folder,
         decisions=audit.decisions,
     )
+
+
+def _with_files(audit: AuditRecord, order: Array) -> dict[int, Mapping[str, Any]]:
+    """Return what to show of samples; those named by files of the data get the path of theirs."""
+    items = {int(item["index"]): item for item in audit.items}
+    spec = audit.facts.get("data")
+    kind, _, rest = spec.partition(":") if isinstance(spec, str) else ("", "", "")
+    if kind not in ("imagefolder", "csv"):
+        return items
+    base = Path(rest).expanduser()
+    if base.is_file():  # a table beside its files, or an archive that was unpacked
+        base = base.parent if kind == "csv" else base.with_suffix("")
+    for place in [*order[:MAX_ROWS].tolist(), *audit.check.tolist()]:
+        item = items.get(place, {})
+        if "path" not in item:
+            file = base / str(audit.samples["id"][place])
+            if file.is_file():
+                items[place] = {**item, "path": str(file)}
+    return items
 
 
 def review_of_run(run: RunRecord) -> Review | None:

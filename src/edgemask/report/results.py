@@ -144,8 +144,8 @@ def comparison_table(groups: Sequence[Group]) -> Table:
     corrected = {flatten(group.representative.config).get("data.corrections") for group in groups}
     if len(corrected) > 1:
         notes.append(
-            "Corrections change the labels of reviewed test samples as well, and so the test that a "
-            "config is compared by."
+            "Corrections change the labels of reviewed test samples as well, and so the test that "
+            "configs are compared by."
         )
     if not comparable:
         notes.append("The configs differ in data or noise: compare only rows of the same task.")

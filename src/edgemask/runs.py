@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import shlex
 import sys
 import zipfile
 from collections.abc import Callable, Iterable, Mapping
@@ -43,6 +44,7 @@ __all__ = [
     "read_run",
     "read_samples",
     "read_summary",
+    "shell_argument",
 ]
 
 SCHEMA = 2
@@ -372,6 +374,12 @@ def _runs_below(folder: Path, depth: int = 4) -> list[Path]:
         elif depth > 1:
             runs += _runs_below(child, depth - 1)
     return runs
+
+
+def shell_argument(path: Path) -> str:
+    """Return a path for a command line: quoted, and never read as an option."""
+    text = str(path)
+    return shlex.quote(f"./{text}" if text.startswith("-") else text)
 
 
 def read_run(path: str | Path) -> RunRecord:

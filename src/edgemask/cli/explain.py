@@ -35,7 +35,7 @@ def explain(
     as_json: Json = False,
 ) -> None:
     """Print every resolved value of a recipe and its source."""
-    from edgemask.cli.screen import print_json, print_table
+    from edgemask.cli.screen import print_json, print_table, say
     from edgemask.engine import dump_yaml, json_schema
     from edgemask.engine.recipes import explain_config
     from edgemask.errors import UserError
@@ -49,7 +49,7 @@ def explain(
         raise UserError("--json and --yaml: choose one")
     config, sources = _composed(recipe, settings or [])
     if as_yaml:
-        typer.echo(dump_yaml(config), nl=False)
+        say(dump_yaml(config).rstrip())
         return
     rows = explain_config(config, sources)
     if as_json:

@@ -41,7 +41,7 @@ def export(
 
     Class names, input size and preprocessing go with it; torch and onnx take raw pixels.
     """
-    from edgemask.cli.screen import print_json
+    from edgemask.cli.screen import print_json, say
     from edgemask.engine import export as write
     from edgemask.engine import load_run
 
@@ -52,4 +52,4 @@ def export(
     if as_json:
         print_json({"path": str(target), "format": str(form), "bytes": size})
     else:
-        typer.echo(f"{target}: {size / 1e6:.2f} MB, outputs equal those of the trained model")
+        say(f"{target}: {size / 1e6:.2f} MB, outputs equal those of the trained model")

@@ -56,13 +56,15 @@ def make_runner(
 
 def print_progress(as_json: bool) -> Callable[[JobResult], None]:
     """Return a function that prints one line per result, on stderr where results are JSON."""
+    from edgemask.cli.screen import say
+
     count = 0
 
     def show(result: JobResult) -> None:
         nonlocal count
         count += 1
         error = f": {result.error}" if result.error else ""
-        typer.echo(f"{count:>4}  {result.state:<9}  {result.name}{error}", err=as_json)
+        say(f"{count:>4}  {result.state:<9}  {result.name}{error}", err=as_json)
 
     return show
 

@@ -30,7 +30,7 @@ def report(
 
     Of the folder of an audit, the page alone is written.
     """
-    from edgemask.cli.screen import print_json
+    from edgemask.cli.screen import print_json, say
     from edgemask.report import write_audit_report, write_report
     from edgemask.runs import is_audit
 
@@ -39,14 +39,14 @@ def report(
         if as_json:
             print_json({"html": str(page)})
         else:
-            typer.echo(page)
+            say(page)
         return
     files = write_report(runs, out if out is not None else _common_folder(runs))
     if as_json:
         print_json({name: str(path) for name, path in files._asdict().items()})
     else:
         for path in files:
-            typer.echo(path)
+            say(path)
 
 
 def _common_folder(runs: list[Path]) -> Path:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from edgemask.cli.screen import console, count, duration, percent, print_json
+from edgemask.runs import shell_argument
 
 if TYPE_CHECKING:
     from edgemask.engine import Observer, Run
@@ -38,14 +38,12 @@ def run_and_show(start: Callable[[Sequence[Observer]], Run], *, as_json: bool, q
     if not quiet:
         for line in _remarks(run.summary):
             out.print(line)
-        out.print(f"open the report: edgemask report {shlex.quote(str(run.path))}")
+        out.print(f"open the report: edgemask report {shell_argument(run.path)}")
 
 
 def show_plan(run: Run, *, as_json: bool) -> None:
     """Print the resolved config of a planned run and what it would do."""
-    import typer
-
-    from edgemask.cli.screen import print_table
+    from edgemask.cli.screen import print_table, say
     from edgemask.engine import dump_yaml
 
     plan = run.plan or {}
@@ -53,7 +51,7 @@ def show_plan(run: Run, *, as_json: bool) -> None:
         facts = {key.replace(" ", "_"): value for key, value in plan.items()}
         print_json({"plan": facts, "config": run.config.model_dump()})
         return
-    typer.echo(dump_yaml(run.config))
+    say(dump_yaml(run.config))
     rows = [(key, f"{v:,}" if isinstance(v, int) else str(v)) for key, v in plan.items()]
     print_table(["would be done", ""], rows)
 

@@ -26,23 +26,36 @@ __all__ = [
     "percent",
     "print_json",
     "print_table",
+    "say",
 ]
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return a console that takes text as it is: brackets in names are no markup."""
+    """Return a console that shows text as it is: no markup, and nothing that a terminal obeys."""
     from rich.console import Console
 
-    return Console(stderr=stderr, markup=False, highlight=False, emoji=False, soft_wrap=True)
+    class PlainConsole(Console):
+        def print(self, *objects: Any, **options: Any) -> None:
+            super().print(*(_visible(o) if isinstance(o, str) else o for o in objects), **options)
+
+    return PlainConsole(stderr=stderr, markup=False, highlight=False, emoji=False, soft_wrap=True)
+
+
+def _visible(text: str) -> str:
+    from edgemask.report.escape import printable
+
+    return "\n".join(printable(line, max_length=None) for line in text.split("\n"))
+
+
+def say(text: object, *, err: bool = False) -> None:
+    """Write text that may hold foreign names; what a terminal would obey is escaped."""
+    typer.echo(_visible(str(text)), err=err)
 
 
 def complain(text: str, *, kind: str = "error") -> None:
     """Write a message to stderr, beside the results and never among them."""
-    from edgemask.report.escape import printable
-
     typer.secho(f"{kind}: ", err=True, nl=False, fg="red" if kind == "error" else "yellow")
-    for line in text.split("\n"):
-        typer.echo(printable(line, max_length=None), err=True)
+    say(text, err=True)
 
 
 def print_json(value: Any) -> None:

@@ -54,7 +54,7 @@ def sweep(
     A run is never done twice, and the same command continues where it was stopped.
     """
     from edgemask.cli import jobs as many
-    from edgemask.cli.screen import duration, print_json, print_table
+    from edgemask.cli.screen import duration, print_json, print_table, say
     from edgemask.engine import load_yaml, merge
     from edgemask.engine.compose import join, settings_of
     from edgemask.engine.jobs import RunJob, job_state
@@ -91,6 +91,6 @@ def sweep(
         shown = {kind: str(path) for kind, path in files.items()}
         print_json({"files": shown, "failed": many.failures(results)})
     else:
-        typer.echo(sweep_table(points, axes, out).to_text())
-        typer.echo(f"written: {', '.join(map(str, files.values()))}")
+        say(sweep_table(points, axes, out).to_text())
+        say(f"written: {', '.join(map(str, files.values()))}")
     many.exit_if_failed(results)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,7 +15,7 @@ from edgemask.engine.deploy import load_model
 from edgemask.engine.rundir import RunDir
 from edgemask.errors import UserError
 from edgemask.noise import NoisyLabels
-from edgemask.runs import read_samples, read_summary
+from edgemask.runs import read_samples, read_summary, shell_argument
 
 __all__ = ["Run", "load_run"]
 
@@ -108,7 +107,7 @@ class Run:
         if not there or self._read(read_summary).get("status") != "finished":
             raise UserError(
                 f"{self.path} is not finished; continue it with: edgemask resume "
-                f"{shlex.quote(str(self.path))}"
+                f"{shell_argument(self.path)}"
             )
 
     def _read(self, read: Callable[[Path], _T]) -> _T:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import shlex
 import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
+
+from edgemask.runs import shell_argument
 
 __all__ = ["Interrupted", "Stop", "listen"]
 
@@ -24,7 +25,7 @@ class Interrupted(KeyboardInterrupt):
     def __init__(self, path: Path, number: int):
         super().__init__(
             f"stopped by {signal.Signals(number).name} and saved; "
-            f"continue with: edgemask resume {shlex.quote(str(path))}"
+            f"continue with: edgemask resume {shell_argument(path)}"
         )
         self.path = path
         self.signal = number

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
 from edgemask.report.groups import Group, flatten
 from edgemask.report.outcomes import total_seconds
-from edgemask.runs import RunRecord
+from edgemask.runs import RunRecord, shell_argument
 
 __all__ = ["lead_sentence", "repeat_command", "report_title", "resume_command"]
 
@@ -66,16 +65,13 @@ def repeat_command(run: RunRecord) -> str:
     ]
     if objects:
         return f"# started from Python with its own {', '.join(objects)}: call edgemask.fit again"
-    config, out = _argument(run.path / "config.yaml"), _argument(Path(f"{run.path.name}-again"))
+    config, out = (
+        shell_argument(run.path / "config.yaml"),
+        shell_argument(Path(f"{run.path.name}-again")),
+    )
     return f"edgemask train --config {config} --out {out}"
 
 
 def resume_command(run: RunRecord) -> str:
     """Return the command that continues an unfinished run."""
-    return f"edgemask resume {_argument(run.path)}"
-
-
-def _argument(path: Path) -> str:
-    """Return a path for a command line: quoted, and never read as an option."""
-    text = str(path)
-    return shlex.quote(f"./{text}" if text.startswith("-") else text)
+    return f"edgemask resume {shell_argument(run.path)}"

@@ -129,7 +129,7 @@ class Trainer:
         if self._processes.main:
             self._folder.write_history(progress.history)
         tracked = {k: v for k, v in row.items() if v is not None and k != "epoch"}
-        self._processes.accelerator.log(tracked, step=progress.total_steps)
+        self._processes.log(tracked, progress.total_steps)
         for observer in self._observers:
             observer.on_epoch(row)
 
@@ -322,6 +322,7 @@ class Trainer:
         }
         by_process = self._processes.collect(mine)
         if self._processes.main:
+            self._folder.check_there()
             state = {
                 "config_hash": config_hash(self._config),
                 "noise_fingerprint": self._data.noise.fingerprint,

@@ -6,6 +6,7 @@ import contextlib
 import gc
 import os
 import re
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,7 +14,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from edgemask.errors import MissingExtraError, UserError, unknown_name
+from edgemask.errors import EdgeMaskWarning, MissingExtraError, UserError, one_line, unknown_name
 
 __all__ = ["Processes", "choose_device", "on_first_process"]
 
@@ -168,6 +169,21 @@ class Processes:
         extra = {"wandb": {"name": name}, "trackio": {"name": name}, "mlflow": {"run_name": name}}
         self.accelerator.init_trackers("edgemask", config=plain, init_kwargs=extra)
 
+    def log(self, values: dict[str, Any], step: int) -> None:
+        """Hand numbers to the trackers; one that fails is left out from then on, with a warning."""
+        try:
+            self.accelerator.log(values, step=step)
+        except Exception as error:  # noqa: BLE001 - trackers are foreign and raise all sorts
+            self._without_trackers(error)
+
+    def _without_trackers(self, error: Exception) -> None:
+        self.accelerator.trackers = []
+        warnings.warn(
+            f"the trackers stopped ({one_line(error)}); metrics.jsonl is written all the same",
+            EdgeMaskWarning,
+            stacklevel=3,
+        )
+
     def total(self, values: Tensor) -> Tensor:
         """Sum a tensor over all processes; the result is where the argument was."""
         if self.count == 1:
@@ -225,4 +241,8 @@ class Processes:
             self.wait()
             self.accelerator.free_memory()
             gc.collect()
-        self.accelerator.end_training()
+        try:
+            self.accelerator.end_training()
+        except Exception as error:  # noqa: BLE001
+            self._without_trackers(error)
+            self.accelerator.end_training()

@@ -45,6 +45,7 @@ class RunDir:
 
     def __init__(self, path: str | Path):
         self.path = Path(path)
+        self._lock: int | None = None
 
     def __repr__(self) -> str:
         return f"RunDir({str(self.path)!r})"
@@ -157,12 +158,28 @@ class RunDir:
             ) from error
         try:
             _lock_file(handle, self.path)
+            self._lock = handle
             for folder in (self.path, self.checkpoints):
                 for leftover in folder.glob(".*.tmp"):
                     leftover.unlink(missing_ok=True)
             yield
         finally:
+            self._lock = None
             os.close(handle)
+
+    def check_there(self) -> None:
+        """Refuse to go on where the folder was removed, moved or replaced while it was held."""
+        if self._lock is None:
+            return
+        try:
+            there = os.path.samestat((self.path / ".lock").stat(), os.fstat(self._lock))
+        except OSError:
+            there = False
+        if not there:
+            raise UserError(
+                f"the run folder {self.path} was removed or replaced while the run was going on; "
+                "put it back and run the same command again, or start over"
+            )
 
 
 def _lock_file(handle: int, folder: Path) -> None:

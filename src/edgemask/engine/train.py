@@ -178,6 +178,7 @@ def _run(
         result = trainer.run()
         summary = build_summary(config, job, result)
         if processes.main:
+            folder.check_there()
             write_outputs(folder, job, result, summary, thumbnails=config.log.thumbnails)
         processes.wait()
     return result.model, summary, observers

@@ -8,11 +8,13 @@ import warnings
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 import edgemask as em
 from edgemask.errors import EdgeMaskWarning, UserError
 from edgemask.heads import HEADS, find_classifier
+from edgemask.heads.sem import edge_scores, normalise_scores
 from head_helpers import MASKING
 
 
@@ -340,14 +342,81 @@ class Peft(nn.Module):
         self.peft_config = {"default": None}
 
 
-def test_adapters() -> None:
+def lora_model() -> nn.Module:
     model = Deep()
-    model.head = LoraLinear(model.head)
-    for at in (None, "head", "h*"):
-        with pytest.raises(UserError, match=r"at='(base_model\.)?head' .* adapter .*LoraLinear"):
-            em.attach(Peft(model), at=at)
-    assert masked(model) == []
-    em.attach(model, at="head.base_layer")
+    model.head = LoraLinear(model.head.requires_grad_(requires_grad=False))
+    nn.init.normal_(model.head.lora_B["default"].weight)
+    return model
+
+
+@pytest.mark.parametrize("use_native", [True, False])
+def test_a_head_masks_the_sum_of_a_lora_layer_s_weights(
+    use_native: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("edgemask.heads.native.enabled", use_native)
+    model = lora_model()
+    keys, x = list(model.state_dict()), torch.randn(8, model.head.in_features)
+    em.attach(Peft(model), seed=1)
+    assert masked(model) == ["head.edge_mask"]
+    lora, head = model.head, model.head.edge_mask
+    a, b = lora.lora_A["default"].weight, lora.lora_B["default"].weight
+    assert {id(p) for p in lora.parameters()} == {
+        id(p) for p in (lora.base_layer.weight, lora.base_layer.bias, a, b)
+    }
+    for _ in range(3):
+        logits = lora(x)
+    whole = lora.base_layer.weight + b @ a
+    torch.testing.assert_close(head.scores, normalise_scores(edge_scores(x, whole)))
+    expected = F.linear(x, whole * head.last_mask, lora.base_layer.bias)
+    assert 0 < head.retention < 1
+    torch.testing.assert_close(logits, expected)
+    for one, two in zip(
+        torch.autograd.grad(logits.sin().sum(), [a, b]),
+        torch.autograd.grad(expected.sin().sum(), [a, b]),
+        strict=True,
+    ):
+        torch.testing.assert_close(one, two)
+    with em.one_step(model), torch.no_grad():
+        lora(x), lora(x)
+    assert int(head.steps) == 4
+    twin = copy.deepcopy(model)
+    torch.testing.assert_close(twin.head(x), lora(x))
+    model.eval()
+    plain = lora.base_layer(x) + x @ a.T @ b.T
+    assert torch.equal(lora(x), plain), "a prediction is the adapter's own"
+    head.inference = "expected"
+    torch.testing.assert_close(
+        lora(x), F.linear(x, whole * head.expected_mask(), lora.base_layer.bias)
+    )
+    with pytest.raises(UserError, match="merge the adapter"):
+        em.detach(model)
+    head.inference = "dense"
+    assert list(em.plain_state_dict(model)) == keys
+    twin.load_state_dict(em.plain_state_dict(model), strict=True)
+    model.load_state_dict(model.state_dict(), strict=True)
+    assert list(em.detach(model).state_dict()) == keys
+    assert torch.equal(lora(x), plain)
+    assert not lora._forward_hooks
+
+
+def test_adapters() -> None:
+    x = torch.randn(4, 6)
+    for head in HEADS:
+        model = lora_model()
+        if head in ("kan", "skan"):
+            with pytest.raises(UserError, match=r"parameters of its own, .*LoraLinear"):
+                em.attach(model, head)
+            assert "edge_mask" not in model.head._modules
+            continue
+        em.attach(model, head)
+        model(x).sum().backward()
+        assert model.head.lora_B["default"].weight.grad.any()
+    for at in ("head", "h*"):
+        model = em.attach(em.attach(lora_model(), at=at), at=at, rho=0.3)
+        assert masked(model) == ["head.edge_mask"]
+        assert model.head.edge_mask.rho == 0.3
+        assert len(model.head._forward_hooks) == 1
+    model = em.attach(lora_model(), at="head.base_layer")  # the frozen weights alone, on purpose
     assert masked(model) == ["head.base_layer"]
     assert masked(em.detach(model)) == []
 
@@ -356,7 +425,7 @@ def test_adapters() -> None:
     model.blocks[0].fc1 = LoraLinear(model.blocks[0].fc1)
     em.attach(Peft(model))
     assert masked(model) == ["head.modules_to_save.default"], "the copy that is trained"
-    model(torch.randn(4, 6)).sum().backward()
+    model(x).sum().backward()
     assert int(model.head.modules_to_save["default"].steps) == 1
 
 

@@ -14,6 +14,14 @@ from torch.nn.utils import parametrize
 
 from edgemask._random import stream
 from edgemask.errors import EdgeMaskWarning, UserError
+from edgemask.heads.adapters import (
+    HEAD_NAME,
+    inner_linear,
+    is_adapter,
+    is_masked,
+    mask_adapter,
+    unmask_adapter,
+)
 
 __all__ = ["attach", "detach", "find_classifier", "plain_state_dict", "replace_by"]
 
@@ -101,7 +109,10 @@ def attach(
     except TypeError as error:
         raise UserError(f"the head {head!r} does not take these options: {error}") from None
     for old, new in zip(layers, heads, strict=True):
-        model = _swap(model, old, new)
+        if isinstance(old, nn.Linear):
+            model = _swap(model, old, new)
+        else:
+            mask_adapter(old, new)
     _watch_reset_classifier(model, heads)
     return model
 
@@ -117,6 +128,9 @@ def detach(model: M) -> M:
         >>> type(detach(attach(nn.Sequential(nn.Linear(4, 2)), "sem"))[0]).__name__
         'Linear'
     """
+    for module in list(model.modules()):
+        if is_masked(module):
+            unmask_adapter(module)
     for module in list(model.modules()):
         if _has_plain_form(module):
             model = _swap(model, module, module.to_plain())  # type: ignore[operator]
@@ -137,11 +151,14 @@ def plain_state_dict(model: nn.Module) -> dict[str, Any]:
         ['0.bias', '0.weight']
     """
     state: dict[str, Any] = model.state_dict()
+    of_adapters = [m._modules[HEAD_NAME] for m in model.modules() if is_masked(m)]
     for name, module in model.named_modules(remove_duplicate=False):
         if not _has_plain_form(module):
             continue
         prefix = f"{name}." if name else ""
-        plain: Mapping[str, Tensor] = module.to_plain().state_dict(prefix=prefix)
+        plain: Mapping[str, Tensor] = {}
+        if not any(module is head for head in of_adapters):
+            plain = module.to_plain().state_dict(prefix=prefix)
         for key in module.state_dict(prefix=prefix):
             if key not in plain:
                 state.pop(key, None)
@@ -149,13 +166,19 @@ def plain_state_dict(model: nn.Module) -> dict[str, Any]:
     return state
 
 
-def replace_by(
-    kind: Callable[..., nn.Module], old: nn.Linear, options: dict[str, object]
-) -> nn.Module:
+def replace_by(kind: Callable[..., nn.Module], old: Any, options: dict[str, object]) -> nn.Module:
     """Build a head in the place of a linear layer: same size, same parameters, same mode.
 
     Nothing is drawn from the global random state of torch for heads that keep the parameters.
     """
+    if is_adapter(old):
+        new = replace_by(kind, inner_linear(old), options)
+        if isinstance(new, nn.Linear):
+            return new
+        raise UserError(
+            f"{type(new).__name__} has parameters of its own, which cannot take the place of those "
+            f"of an adapter ({_class_path(old)}): choose another head, or merge the adapter first"
+        )
     keeps = inspect.isclass(kind) and issubclass(kind, nn.Linear)
     place = {"device": "meta" if keeps else old.weight.device, "dtype": old.weight.dtype}
     if inspect.isclass(kind):
@@ -263,22 +286,15 @@ def _linears(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
     for name, module in model.named_modules():
         if id(module) in seen or name.startswith(inside):
             continue
-        if _is_adapter(module):
+        if is_adapter(module):
             inside += (f"{name}.",)
         elif "original_module" in module._modules and "modules_to_save" in module._modules:
             inside += (f"{name}.original_module",)  # peft trains a copy of this one
         # MultiheadAttention's output projection is an nn.Linear that only looks like a layer
         inner = type(module).__name__ == "NonDynamicallyQuantizableLinear"
-        if _is_adapter(module) or (isinstance(module, nn.Linear) and not inner):
+        if is_adapter(module) or (isinstance(module, nn.Linear) and not inner):
             seen.add(id(module))
             yield name, module
-
-
-def _is_adapter(module: nn.Module) -> bool:
-    """Whether a module adds to a linear layer inside, as LoRA and its relatives in peft do."""
-    return isinstance(module._modules.get("base_layer"), nn.Linear) and hasattr(
-        module, "in_features"
-    )
 
 
 def _from_timm(model: nn.Module, linears: Mapping[str, nn.Module]) -> list[str]:
@@ -322,7 +338,7 @@ def _from_sequential(model: nn.Module, linears: Mapping[str, nn.Module]) -> Iter
     yield name
 
 
-def _checked_layer(model: nn.Module, at: str) -> nn.Linear:
+def _checked_layer(model: nn.Module, at: str) -> nn.Module:
     for prefix in ("", *_wrapper_prefixes(model)):
         try:
             module = model.get_submodule(prefix + at)
@@ -333,13 +349,8 @@ def _checked_layer(model: nn.Module, at: str) -> nn.Linear:
         raise UserError(
             f"at={at!r} names no layer of {type(model).__name__}; {_listed(dict(_linears(model)))}"
         )
-    if _is_adapter(module):
-        raise UserError(
-            f"at={at!r} is a linear layer inside an adapter ({_class_path(module)}), whose weights "
-            "are the sum of several: a head would mask one of them only. Leave the layer out of "
-            "the adapter and train it whole (peft: modules_to_save=[...]), merge the adapter "
-            f"first, or name the layer inside, at='{at}.base_layer', to mask it alone"
-        )
+    if is_adapter(module):
+        return module
     if not isinstance(module, nn.Linear):
         raise UserError(
             f"at={at!r} is a {type(module).__name__}, not a linear layer; "

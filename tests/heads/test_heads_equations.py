@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from types import FrameType
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -156,3 +159,19 @@ def test_given_numbers_are_not_overwritten() -> None:
     before = uniform.clone()
     draw_mask(torch.rand(4, 4), 0.2, numbers=lambda purpose: uniform)
     assert torch.equal(uniform, before)
+
+
+@pytest.mark.parametrize("use_native", [True, False])
+def test_a_forward_pass_visits_few_files(use_native: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("edgemask.heads.native.enabled", use_native)
+    head, x, files = SEMLinear(20, 10), torch.randn(8, 20), set()
+    head(x)  # what is compiled or imported once
+
+    def note(frame: FrameType, event: str, arg: object) -> None:
+        if event == "call" and "edgemask" in frame.f_globals.get("__name__", ""):
+            files.add(frame.f_code.co_filename)
+
+    sys.setprofile(note)
+    head(x)
+    sys.setprofile(None)
+    assert 3 <= len(files) <= 5

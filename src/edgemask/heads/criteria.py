@@ -20,7 +20,7 @@ from torch import Tensor
 
 from edgemask._registry import Registry
 
-__all__ = ["CRITERIA", "Criterion", "sum_of_squares"]
+__all__ = ["CRITERIA", "Criterion", "root", "sum_of_squares"]
 
 
 class Criterion(NamedTuple):
@@ -64,6 +64,11 @@ def _itself(mean: Tensor) -> Tensor:
     return mean
 
 
+def root(mean: Tensor) -> Tensor:
+    """Return the root."""
+    return mean.sqrt()
+
+
 def _half(mean: Tensor) -> Tensor:
     return mean * 0.5
 
@@ -74,7 +79,7 @@ CRITERIA: Registry[Criterion] = Registry(
         "rms": Criterion(
             "root mean square of the edge's activation, sqrt(mean_i a_ijk^2) (Eq. 13)",
             sum_of_squares,
-            torch.sqrt,
+            root,
             1,
         ),
         "second_moment": Criterion(
@@ -94,7 +99,7 @@ CRITERIA: Registry[Criterion] = Registry(
         ),
         "weight": Criterion("control: the weight alone, |w_jk|", _counts, _itself, 1),
         "input": Criterion(
-            "control: the input alone, sqrt(mean_i v_ik^2)", sum_of_squares, torch.sqrt, 0
+            "control: the input alone, sqrt(mean_i v_ik^2)", sum_of_squares, root, 0
         ),
     },
 )

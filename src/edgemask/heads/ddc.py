@@ -11,8 +11,7 @@ from torch import Tensor, nn
 
 from edgemask._options import Range, checked
 from edgemask.errors import UserError
-from edgemask.heads.philox import is_distributed
-from edgemask.heads.steps import MaskingHead, check_features, to_linear
+from edgemask.heads.steps import MaskingHead, check_features, is_distributed, to_linear
 
 __all__ = ["DynamicDropConnectLinear"]
 

@@ -28,7 +28,7 @@ from edgemask.heads.policies import Thresholds
 
 __all__ = ["Magnitudes", "State", "masked_linear", "step", "usable"]
 
-enabled = os.environ.get("EDGEMASK_NATIVE") != "0"
+enabled = os.environ.get("EDGEMASK_NATIVE") != "0"  # and numba has not turned out to be missing
 
 _LARGE = 1 << 17  # edges from which on threads are worth waking
 _HUGE, _MADV_HUGEPAGE = 1 << 21, 14
@@ -56,9 +56,11 @@ State = tuple[Tensor, Tensor, Tensor]
 
 @functools.cache
 def _kernels() -> Any:
+    global enabled  # noqa: PLW0603
     try:
         from edgemask.heads import kernels
     except ImportError:
+        enabled = False
         warnings.warn(
             "numba is not installed: masking heads train more slowly on CPUs (pip install "
             "'edgemask[fast]'; EDGEMASK_NATIVE=0 silences this)",

@@ -16,10 +16,9 @@ from __future__ import annotations
 import zlib
 
 import torch
-import torch.distributed as dist
 from torch import Tensor
 
-__all__ = ["is_distributed", "new_seed", "philox4x32", "stream_of", "uniform"]
+__all__ = ["philox4x32", "stream_of", "uniform"]
 
 WORD = 0xFFFFFFFF
 MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
@@ -83,16 +82,3 @@ def uniform(seed: Tensor, step: Tensor, rows: int, columns: int, stream: int) ->
 def stream_of(rows: int, columns: int, purpose: str) -> int:
     """Return the 32-bit stream of the numbers that a head of some shape draws for a purpose."""
     return zlib.crc32(f"{rows}x{columns}:{purpose}".encode())
-
-
-def is_distributed() -> bool:
-    """Whether this process trains together with others."""
-    return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
-
-
-def new_seed() -> int:
-    """Draw a seed from torch's generator; all processes of a distributed job get rank 0's."""
-    seed = [int(torch.randint(2**63 - 1, (), device="cpu"))]
-    if is_distributed():
-        dist.broadcast_object_list(seed, src=0)
-    return seed[0]

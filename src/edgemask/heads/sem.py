@@ -19,10 +19,15 @@ from torch import Tensor, nn
 from edgemask._options import Check, Range, checked
 from edgemask.errors import UserError
 from edgemask.heads import native
-from edgemask.heads.criteria import CRITERIA, sum_of_squares
-from edgemask.heads.philox import is_distributed
+from edgemask.heads.criteria import CRITERIA, Criterion, root, sum_of_squares
 from edgemask.heads.policies import EdgewisePolicy, Numbers, Policy, parse_policy
-from edgemask.heads.steps import MaskingHead, check_features, mean_over_ranks, to_linear
+from edgemask.heads.steps import (
+    MaskingHead,
+    check_features,
+    is_distributed,
+    mean_over_ranks,
+    to_linear,
+)
 
 __all__ = [
     "EdgeScoring",
@@ -44,23 +49,17 @@ def edge_scores(
     weight: Tensor,
     bias: Tensor | None = None,
     *,
-    criterion: str = "rms",
+    criterion: str | Criterion = "rms",
     mean: Callable[[Tensor, int], Tensor] = torch.div,
 ) -> Tensor:
-    """Score every edge of a linear layer on a batch: Eq. 13 for ``"rms"``.
-
-    ``s_jk = sqrt(mean_i a_ijk^2)`` with ``a_ijk = w_jk v_ik``, which is
-    ``|w_jk| sqrt(mean_i v_ik^2)``. For the other criteria see :data:`edgemask.heads.CRITERIA`.
+    """Score every edge on a batch (Eq. 13): ``sqrt(mean_i (w_jk v_ik)^2)`` for ``"rms"``.
 
     Args:
         input: Features, ``(..., d)``; all leading dimensions are samples.
-        weight: The layer's weights.
+        weight: The layer's weights, ``(C, d)``.
         bias: The layer's bias; only ``"obd"``, which needs the logits, uses it.
         criterion: One of :data:`edgemask.heads.CRITERIA`.
         mean: ``(sum over the samples, their number) -> mean``; a head's is over all ranks.
-
-    Shape:
-        ``(..., d), (C, d) -> (C, d)``, at least float32: squares need the range.
 
     Example:
         >>> v, w = torch.tensor([[3.0], [4.0]]), torch.tensor([[2.0]])
@@ -68,11 +67,9 @@ def edge_scores(
         50.0
     """
     if input.shape[-1:] != weight.shape[-1:]:
-        raise UserError(
-            f"the input's last dimension must be the weight's: got shapes {tuple(input.shape)} and "
-            f"{tuple(weight.shape)}"
-        )
-    rule = CRITERIA[criterion]
+        shapes = f"{tuple(input.shape)} and {tuple(weight.shape)}"
+        raise UserError(f"the input's last dimension must be the weight's: got shapes {shapes}")
+    rule = CRITERIA[criterion] if isinstance(criterion, str) else criterion
     weight = weight.to(torch.promote_types(weight.dtype, torch.float32))
     samples = input.reshape(-1, input.shape[-1]).to(weight.dtype)
     statistic = mean(rule.statistic(samples, weight, bias), len(samples))
@@ -105,11 +102,7 @@ def smooth_scores(
 ) -> Tensor:
     """Smooth normalised scores over time (Eq. 15): ``beta * previous + (1 - beta) * new``.
 
-    Args:
-        previous: Smoothed scores of the step before.
-        new: Normalised scores of this step.
-        beta: Momentum in [0, 1).
-        first: Whether this is the first step: then there is nothing to smooth, S(0) is ``new``.
+    The first time there is nothing to smooth, and S(0) is ``new``.
     """
     first = torch.as_tensor(first, device=new.device)
     pace = torch.where(first, new.new_ones(()), 1.0 - beta)
@@ -125,9 +118,7 @@ def draw_mask(
     *,
     numbers: Numbers | None = None,
 ) -> Tensor:
-    """Draw the mask of a step from smoothed scores: Eq. 16 for ``"bernoulli"``.
-
-    Edges with a score of at least rho are kept, the others with the probability of their score.
+    """Keep edges that score at least rho, the others with the probability of their score (Eq. 16).
 
     Args:
         scores: Smoothed scores in [0, 1].
@@ -135,9 +126,6 @@ def draw_mask(
         policy: One of :data:`edgemask.heads.POLICIES`, such as ``"topk(0.3)"``, or an object.
         numbers: ``purpose -> Tensor``, uniform numbers in (0, 1) of the scores' shape that decide.
             Default: torch's generator.
-
-    Returns:
-        Booleans, True where an edge is kept.
 
     Example:
         >>> scores, numbers = torch.tensor([0.0, 0.2, 0.6]), torch.tensor([1e-9, 0.3, 0.9])
@@ -166,6 +154,24 @@ class EdgeScoring(MaskingHead):
     _state_names = ("scores", "steps", "seed")
     _masks_weight = False  # whether a pass multiplies the edge weight by the mask
 
+    def next_mask(self, samples: Tensor) -> Tensor:
+        """Make a step of Algorithm 1.
+
+        A batch whose scores are not finite (or that is empty, so that they are not numbers) leaves
+        the scores and the step count as they are; before the first good batch every edge is kept.
+        No value is read by the host, so that no device has to be waited for.
+        """
+        first = self.steps == 0
+        raw = self.raw_scores(samples)  # Eq. 13
+        usable = raw.isfinite().all()
+        new = normalise_scores(raw)  # Eq. 14
+        new = new.where(usable, self.scores.masked_fill(first, 1.0))
+        scores = smooth_scores(self.scores, new, self.beta, first=first)  # Eq. 15
+        mask = draw_mask(scores, self.rho, self.policy, numbers=self.uniform)  # Eq. 16
+        self.scores.copy_(scores)
+        self.steps.add_(usable)
+        return self._scaled(mask)
+
     def _start_scoring(
         self,
         *,
@@ -189,24 +195,6 @@ class EdgeScoring(MaskingHead):
         """Score the edges on a batch, over all ranks (Eq. 13); ``(C, d)``, at least float32."""
         raise NotImplementedError
 
-    def next_mask(self, samples: Tensor) -> Tensor:
-        """Make a step of Algorithm 1.
-
-        A batch whose scores are not finite (or that is empty, so that they are not numbers) leaves
-        the scores and the step count as they are; before the first good batch every edge is kept.
-        No value is read by the host, so that no device has to be waited for.
-        """
-        first = self.steps == 0
-        raw = self.raw_scores(samples)  # Eq. 13
-        usable = raw.isfinite().all()
-        new = normalise_scores(raw)  # Eq. 14
-        new = new.where(usable, self.scores.masked_fill(first, 1.0))
-        scores = smooth_scores(self.scores, new, self.beta, first=first)  # Eq. 15
-        mask = draw_mask(scores, self.rho, self.policy, numbers=self.uniform)  # Eq. 16
-        self.scores.copy_(scores)
-        self.steps.add_(usable)
-        return self._scaled(mask)
-
     def magnitudes(self, samples: Tensor, weight: Tensor) -> native.Magnitudes:
         """Return what the raw scores come from, for the native path."""
         return native.Magnitudes(self.raw_scores(samples))
@@ -214,7 +202,10 @@ class EdgeScoring(MaskingHead):
     def _new_mask(self, input: Tensor) -> tuple[Tensor, Tensor]:
         policy, weight, buffers = self.policy, self.edge_weight(), self._buffers
         state: Any = buffers["scores"], buffers["steps"], buffers["seed"]  # attributes are slower
-        if not (isinstance(policy, EdgewisePolicy) and native.usable(input, weight, state)):
+        possible = native.enabled and input.is_cpu
+        if not (
+            possible and isinstance(policy, EdgewisePolicy) and native.usable(input, weight, state)
+        ):
             return super()._new_mask(input)
         samples = input.detach()
         if samples.dim() != 2:
@@ -243,6 +234,15 @@ class EdgeScoring(MaskingHead):
         dtype = torch.promote_types(weight.dtype, torch.float32)
         scores = torch.zeros(weight.shape, dtype=dtype, device=weight.device)
         self.register_buffer("scores", scores)
+
+    @property
+    def criterion(self) -> str:
+        """What makes an edge important: a name of :data:`edgemask.heads.CRITERIA`."""
+        return self._criterion
+
+    @criterion.setter
+    def criterion(self, name: str) -> None:
+        self._criterion, self._rule = CRITERIA.name_of(name), CRITERIA[name]
 
     @property
     def inference(self) -> str:
@@ -387,9 +387,9 @@ class SEMLinear(EdgeScoring, nn.Linear):
     _masks_weight = True
 
     def magnitudes(self, samples: Tensor, weight: Tensor) -> native.Magnitudes:
-        rule = CRITERIA[self.criterion]
+        rule = self._rule
         if rule.statistic is sum_of_squares and not is_distributed():
-            return native.Magnitudes(weight, rule.power, None, rule.factor is torch.sqrt)
+            return native.Magnitudes(weight, rule.power, None, rule.factor is root)
         weight = weight.detach()
         total = rule.statistic(samples, weight, self.bias)
         factor = rule.factor(mean_over_ranks(total, len(samples))).detach()
@@ -399,7 +399,7 @@ class SEMLinear(EdgeScoring, nn.Linear):
 
     def raw_scores(self, samples: Tensor) -> Tensor:
         return edge_scores(
-            samples, self.weight, self.bias, criterion=self.criterion, mean=mean_over_ranks
+            samples, self.weight, self.bias, criterion=self._rule, mean=mean_over_ranks
         )
 
     def forward(self, input: Tensor) -> Tensor:
@@ -418,7 +418,8 @@ class SEMLinear(EdgeScoring, nn.Linear):
         if mask is None:
             return F.linear(input, self.weight, self.bias)
         weight, kept = self.weight, self.step_state.take_kept()
-        if kept is not None or (mask.dtype is torch.bool and native.usable(input, weight)):
+        again = native.enabled and input.is_cpu and mask.dtype is torch.bool
+        if kept is not None or (again and native.usable(input, weight)):
             return native.masked_linear(input, weight, self.bias, mask, kept)
         return F.linear(input, weight * mask.to(weight.dtype), self.bias)
 

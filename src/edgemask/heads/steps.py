@@ -30,14 +30,16 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from edgemask.errors import UserError
-from edgemask.heads.philox import is_distributed, new_seed, stream_of, uniform
+from edgemask.heads.philox import stream_of, uniform
 
 __all__ = [
     "MaskingHead",
     "StepState",
     "StepwiseHead",
     "check_features",
+    "is_distributed",
     "mean_over_ranks",
+    "new_seed",
     "one_step",
     "predicting",
     "to_linear",
@@ -278,6 +280,19 @@ def to_linear(head: nn.Linear) -> nn.Linear:
     plain.weight = head.weight
     plain.bias = head.bias
     return plain.train(head.training)
+
+
+def is_distributed() -> bool:
+    """Whether this process trains together with others."""
+    return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
+
+
+def new_seed() -> int:
+    """Draw a seed from torch's generator; all processes of a distributed job get rank 0's."""
+    seed = [int(torch.randint(2**63 - 1, (), device="cpu"))]
+    if is_distributed():
+        dist.broadcast_object_list(seed, src=0)
+    return seed[0]
 
 
 def mean_over_ranks(total: Tensor, count: int) -> Tensor:

@@ -2,6 +2,8 @@
 
     python benchmarks/heads.py [--threads N] [--seconds S] [--compile]
 
+One thread, and for SEM also N (by default two).
+
 A training step is forward, cross-entropy, backward and the update by SGD with momentum and weight
 decay, as the paper trains; "alone" is forward and backward of the layer with a given gradient,
 which leaves nothing to hide behind. Pairs take turns; a ratio is that of their lower quartiles, in
@@ -13,6 +15,7 @@ from __future__ import annotations
 import copy
 import gc
 import os
+import platform
 import subprocess
 import sys
 import tempfile
@@ -25,7 +28,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import edgemask as em
-from _measure import announce, arguments, peak_memory, table, verdict
+from _measure import arguments, peak_memory, table, verdict
 from edgemask.heads import native
 
 Shape = tuple[int, int, int]
@@ -115,6 +118,12 @@ def ratio(run: Callable[[], None], to: Callable[[], None], seconds: float) -> fl
     return quartiles[1] / quartiles[0]
 
 
+def announce(title: str) -> None:
+    """Say what is measured, and with what."""
+    torch.set_num_threads(1)
+    print(f"\n{title} (torch {torch.__version__}, Python {platform.python_version()}, one thread)")
+
+
 def training_step(model: nn.Module, features: Tensor, labels: Tensor) -> Callable[[], None]:
     """Return one step: forward, cross-entropy, backward, SGD."""
     optimiser = torch.optim.SGD(model.parameters(), lr=1e-4, momentum=0.9, weight_decay=1e-4)
@@ -195,13 +204,18 @@ def linear_heads(seconds: float, threads: int) -> None:
             (f"layer alone at {shape}", layer, target.alone),
             (f"prediction at {shape}", predict, 1.02),
             (
-                f"training step on two threads, more than on one, at {shape}",
+                f"training step on several threads, more than on one, at {shape}",
                 several[0] - train,
                 0.05,
             ),
-            (f"layer alone on two threads, more than on one, at {shape}", several[1] - layer, 0.05),
+            (
+                f"layer alone on several threads, more than on one, at {shape}",
+                several[1] - layer,
+                0.05,
+            ),
         ]
-    columns = ["step", "alone", "prediction", "plain: step", "alone", "2 threads: step", "alone"]
+    on_several = f"{max(2, threads)} threads: step"
+    columns = ["step", "alone", "prediction", "plain torch: step", "alone", on_several, "alone"]
     table(["SEMLinear / nn.Linear at (B, C, d)", *columns], rows)
     for what, value, limit in verdicts:
         verdict(what, value, limit)
@@ -307,15 +321,15 @@ def main() -> None:
     parser.add_argument("--compile", action="store_true", help="compare compiled layers, too")
     options = parser.parse_args()
     torch.manual_seed(0)
-    announce("Linear heads", 1)
+    announce("Linear heads")
     linear_heads(options.seconds, options.threads)
     memory_of_heads(options.seconds)
     first_call()
     if options.compile:
         compiled_layers(options.seconds)
-    announce("KAN heads", 1)
+    announce("KAN heads")
     kan_heads(options.seconds)
-    announce("A whole model", options.threads)
+    announce("A whole model")
     whole_model(options.seconds)
 
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
-import subprocess
+import pickle
 import sys
-import textwrap
 import threading
 
 import pytest
@@ -310,28 +308,34 @@ def test_without_numba_one_notice(monkeypatch: pytest.MonkeyPatch) -> None:
         native._kernels.cache_clear()
 
 
-def run(code: str, **environment: str) -> str:
-    command = [sys.executable, "-c", textwrap.dedent(code)]
-    done = subprocess.run(
-        command, env={**os.environ, **environment}, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+@pytest.mark.parametrize("error", [RuntimeError, OSError, pickle.UnpicklingError])
+def test_the_folder_of_compiled_code_may_be_missing_full_or_damaged(
+    error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from edgemask.heads import kernels
+
+    real, asked = kernels.numba.cfunc, []
+
+    def cfunc(signature: object, *, cache: bool = False, **options: object) -> object:
+        asked.append(cache)
+        if cache:
+            raise error("cannot cache function: no locator available")
+        return real(signature, **options)
+
+    monkeypatch.setattr(kernels.numba, "cfunc", cfunc)
+    compile_ = kernels.compiled(kernels._SIZE, kernels._SIZE)(lambda a, b: a + b)
+    assert compile_()(2, 3) == 5
+    assert asked == [True, False]
 
 
-def test_a_folder_for_compiled_code_may_be_missing() -> None:
-    code = """
-    import numba.core.caching as caching
-    def nowhere(*args, **kwargs):
-        raise RuntimeError("cannot cache function: no locator available")
-    caching.Cache.__init__ = caching.FunctionCache.__init__ = nowhere
-    import torch, edgemask as em
-    from edgemask.heads import native
-    head = em.SEMLinear(6, 4)
-    head(torch.randn(5, 6)).sum().backward()
-    print(native.usable(head.weight, head.weight), int(head.steps))
-    """
-    assert run(code, EDGEMASK_NATIVE="1").split() == ["True", "1"]
+def test_steps_and_seeds_of_64_bits(calls: list[int]) -> None:
+    heads = twins(em.SEMLinear, 33, 12)  # under a seed that needs them
+    for head in heads:
+        head.steps.fill_(2**33 + 7)
+        head.scores.uniform_(generator=torch.Generator().manual_seed(0))
+    assert_equal_paths(*heads, batches(8, 33))
+    assert int(heads[0].steps) == 2**33 + 9  # two of the four batches are broken
+    assert calls
 
 
 def test_frozen_weights_and_plain_gradients(calls: list[int]) -> None:

@@ -65,7 +65,7 @@ def compiled(*arguments: Any, fastmath: Any = False) -> Callable[[Callable[..., 
             options: Any = {"error_model": "numpy", "fastmath": fastmath}
             try:
                 code: Any = numba.cfunc(signature, cache=True, **options)(function)
-            except RuntimeError:  # no folder that the compiled code could be written to
+            except Exception:  # noqa: BLE001 - no folder to write to, a full disk, a damaged file
                 code = numba.cfunc(signature, **options)(function)
             call: Any = ctypes.CFUNCTYPE(ctypes.c_int64, *kinds)(code.address)
             call.code = code  # which lives as long as the function

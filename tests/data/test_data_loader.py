@@ -27,7 +27,9 @@ def bundle() -> DataBundle:
 def features(count: int) -> DataBundle:
     x = np.arange(count, dtype=np.float32)[:, None].repeat(2, 1)
     y = np.arange(count) % 2
-    return from_arrays(x, y, x_test=x, y_test=y, normalisation=((0.0, 0.0), (1.0, 1.0)))
+    constants = ((0.0, 0.0), (1.0, 1.0))
+    names = ["even", "odd"]
+    return from_arrays(x, y, x_test=x, y_test=y, class_names=names, normalisation=constants)
 
 
 def same(a: list[Batch], b: list[Batch]) -> bool:

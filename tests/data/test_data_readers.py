@@ -169,7 +169,7 @@ def test_mnist_label_out_of_range_names_file_and_sample(tmp_path: Path) -> None:
     labels = np.zeros(20, np.uint8)
     labels[13] = 10
     write_mnist(tmp_path / "mnist", labels)
-    with pytest.raises(DataError, match="train-labels-idx1-ubyte: label 10 of sample 13"):
+    with pytest.raises(DataError, match="train-labels-idx1-ubyte: the label 10 of sample 13"):
         load("mnist", root=tmp_path)
 
 

@@ -12,17 +12,27 @@ from edgemask._registry import Registry
 from edgemask.data import views
 from edgemask.data.bundle import DataBundle
 from edgemask.data.loader import Batch, Loader, iterate
-from edgemask.data.own_data import from_arrays, from_dataset
+from edgemask.data.own_data import from_arrays, from_dataset, from_samples
+from edgemask.data.pictures import from_pictures
 from edgemask.data.readers.cifar import cifar10, cifar80n_o, cifar100
 from edgemask.data.readers.clothing1m import clothing1m
-from edgemask.data.readers.csvfile import csvfile
+from edgemask.data.readers.csvfile import csvfile, parquet
 from edgemask.data.readers.digits import digits
 from edgemask.data.readers.imagefolder import imagefolder
 from edgemask.data.readers.mnist import fashion_mnist, mnist
 from edgemask.data.readers.npz import npz
 from edgemask.data.readers.webvision import webvision_mini
-from edgemask.data.splits import DatasetSplit, FileSplit, Split, TensorSplit, stratified_holdout
+from edgemask.data.splits import (
+    DatasetSplit,
+    FileSplit,
+    PictureSplit,
+    SparseSplit,
+    Split,
+    TensorSplit,
+    stratified_holdout,
+)
 from edgemask.data.subsets import BalancedSubset
+from edgemask.data.tables import from_table, from_texts
 from edgemask.data.views import Augment, ViewPlan
 from edgemask.errors import UserError, unknown_name
 
@@ -35,11 +45,17 @@ __all__ = [
     "DatasetSplit",
     "FileSplit",
     "Loader",
+    "PictureSplit",
+    "SparseSplit",
     "Split",
     "TensorSplit",
     "ViewPlan",
     "from_arrays",
     "from_dataset",
+    "from_pictures",
+    "from_samples",
+    "from_table",
+    "from_texts",
     "iterate",
     "load",
     "stratified_holdout",
@@ -59,6 +75,7 @@ DATASETS: Registry[Callable[..., DataBundle]] = Registry(
         "clothing1m": clothing1m,
         "imagefolder": imagefolder,
         "csv": csvfile,
+        "parquet": parquet,
         "npz": npz,
     },
 )
@@ -69,7 +86,7 @@ def load(spec: str, *, root: str | Path | None = None, **options: Any) -> DataBu
 
     Args:
         spec: A name (``digits``, ``cifar10``, ...), or for data of your own ``imagefolder:PATH``,
-            ``csv:FILE`` or ``npz:FILE``.
+            ``csv:FILE``, ``parquet:FILE`` or ``npz:FILE``.
         root: The folder that holds the named datasets; the environment variable EDGEMASK_DATA
             otherwise.
         options: What the reader takes besides, by name; another name is an error.

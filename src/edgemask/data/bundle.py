@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
+from edgemask.data.encoders import Encoder
 from edgemask.data.splits import Labels, Split
 from edgemask.data.views import RECIPES
 from edgemask.data.views import Constants as Normalisation
 from edgemask.errors import DataError
 
-__all__ = ["DataBundle", "Normalisation", "class_numbers", "measure"]
+__all__ = ["DataBundle", "Normalisation", "measure"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +46,12 @@ class DataBundle:
     """Whether the test labels are trustworthy; False where they were held out of noisy data."""
     true_labels: Labels | None = field(default=None, repr=False)
     """True training labels beside noisy given ones, for evaluation only, where they are known."""
+    label_values: tuple[Any, ...] | None = None
+    """The label of each class as it was given (a number, a name, a boolean); None: its name."""
+    encoder: Encoder | None = None
+    """How rows of a table or texts became the samples; fitted on the training samples."""
+    notes: tuple[str, ...] = ()
+    """What was understood of the data, for the person who gave them."""
 
     def __post_init__(self) -> None:
         if len(self.class_names) != self.num_classes:
@@ -69,30 +75,6 @@ class DataBundle:
     def label_classes(self) -> int:
         """The number of classes among the training labels, those out of distribution included."""
         return max(self.num_classes, int(self.train.labels.max()) + 1)
-
-
-def class_numbers(y: Any, names: Sequence[str], *, where: str) -> Labels:
-    """Turn labels, numbers or names, into class numbers, and check their range."""
-    values = np.asarray(y)
-    if values.ndim != 1:
-        raise DataError(f"{where}: labels must be one-dimensional, got shape {values.shape}")
-    if values.dtype.kind in "iub":
-        numbers = values.astype(np.int64)
-        wrong = np.flatnonzero((numbers < 0) | (numbers >= len(names)))
-        if len(wrong):
-            raise DataError(
-                f"{where}: label {numbers[wrong[0]]} of sample {wrong[0]} is out of range; "
-                f"expected 0..{len(names) - 1} ({len(wrong)} such labels)"
-            )
-        return numbers
-    if values.dtype.kind in "US":
-        known = {entry: number for number, entry in enumerate(names)}
-        numbers = np.array([known.get(str(value), -1) for value in values], dtype=np.int64)
-        if (numbers < 0).any():
-            first = int(np.flatnonzero(numbers < 0)[0])
-            raise DataError(f"{where}: sample {first} has the unknown class {str(values[first])!r}")
-        return numbers
-    raise DataError(f"{where}: labels must be integers or names, got dtype {values.dtype}")
 
 
 def measure(data: Tensor) -> Normalisation:

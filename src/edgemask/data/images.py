@@ -20,7 +20,17 @@ from edgemask.errors import DataError, EdgeMaskWarning, MissingExtraError, one_l
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-__all__ = ["EXTENSIONS", "Fit", "OnBroken", "load_images", "read_image", "sound_images"]
+__all__ = [
+    "EXTENSIONS",
+    "Fit",
+    "OnBroken",
+    "as_rgb",
+    "is_picture",
+    "load_images",
+    "read_image",
+    "sound_images",
+    "to_8_bit",
+]
 
 EXTENSIONS = frozenset(
     {".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"}
@@ -45,7 +55,9 @@ def read_image(path: str | Path) -> Image:
     image_module, ops = _pillow()
     try:
         with image_module.open(path) as file:
-            image: Image = ops.exif_transpose(file).convert("RGB")
+            image = as_rgb(ops.exif_transpose(file), str(path))
+    except DataError:
+        raise
     # Pillow's decoders raise all sorts on a broken file: OSError, SyntaxError, struct.error ...
     except Exception as error:
         raise DataError(
@@ -53,6 +65,56 @@ def read_image(path: str | Path) -> Image:
             f"repair or remove the file, or load the data with on_broken='skip'"
         ) from error
     return image
+
+
+def is_picture(value: Any) -> bool:
+    """Whether an object is a Pillow image."""
+    return hasattr(value, "convert") and hasattr(value, "getbands")
+
+
+def as_rgb(picture: Any, where: str) -> Image:
+    """Return a Pillow image, or an array of pixels, as 8-bit RGB; 16-bit grey is scaled to 8 bits.
+
+    Args:
+        picture: A Pillow image of any mode, or an array ``(H, W)`` or ``(H, W, C)``.
+        where: What to call it in messages.
+    """
+    image_module, _ = _pillow()
+    if not is_picture(picture):
+        pixels = to_8_bit(np.asarray(picture), where)
+        if pixels.ndim == 3 and pixels.shape[2] not in (1, 3, 4) and pixels.shape[0] in (1, 3):
+            pixels = pixels.transpose(1, 2, 0)
+        if pixels.ndim == 3 and pixels.shape[2] == 1:
+            pixels = pixels[..., 0]
+        try:
+            picture = image_module.fromarray(np.ascontiguousarray(pixels))
+        except (TypeError, ValueError) as error:
+            raise DataError(f"{where}: an array of shape {pixels.shape} is no picture") from error
+    elif picture.mode.startswith(("I", "F")):  # Pillow itself would cut off all above 255
+        pixels = np.asarray(picture)
+        if pixels.dtype.kind in "iu" and pixels.size and 0 <= pixels.min() <= pixels.max() <= 65535:
+            pixels = pixels.astype(np.uint16)
+        picture = image_module.fromarray(to_8_bit(pixels, where))
+    image: Image = picture.convert("RGB")
+    return image
+
+
+def to_8_bit(pixels: NDArray[Any], where: str) -> NDArray[np.uint8]:
+    """Return pixels as uint8: uint16 (and floats up to 1) are scaled, others in 0..255 are kept."""
+    if pixels.dtype == np.uint8:
+        return pixels
+    if pixels.dtype == bool:
+        return pixels.astype(np.uint8) * 255
+    low, high = (float(pixels.min()), float(pixels.max())) if pixels.size else (0.0, 0.0)
+    whole = pixels.dtype.kind in "iu"
+    if whole and low >= 0 and high <= 65535 and (pixels.dtype == np.uint16 or high > 255):
+        return np.round(pixels / 257.0).astype(np.uint8)
+    if pixels.dtype.kind in "iuf" and low >= 0 and high <= 255:
+        return np.round(pixels * (255.0 if high <= 1 and not whole else 1.0)).astype(np.uint8)
+    raise DataError(
+        f"{where}: pixels from {low:g} to {high:g} ({pixels.dtype}) are not those of an 8-bit or "
+        "16-bit picture; save it with 8 or 16 bits per pixel"
+    )
 
 
 @dataclass(frozen=True)

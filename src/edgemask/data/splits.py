@@ -14,15 +14,19 @@ from numpy.typing import NDArray
 from torch import Generator, Tensor
 
 from edgemask._random import numpy_stream, seeded_globals
-from edgemask.data.images import Fit, read_image
+from edgemask.data.images import Fit, as_rgb, is_picture, read_image
 from edgemask.errors import DataError
 
 if TYPE_CHECKING:
+    from PIL.Image import Image
+
     from edgemask.data.views import Augment
 
 __all__ = [
     "DatasetSplit",
     "FileSplit",
+    "PictureSplit",
+    "SparseSplit",
     "Split",
     "TensorSplit",
     "dataset_labels",
@@ -60,20 +64,36 @@ class Split(Protocol):
 
 
 class TensorSplit:
-    """Samples in memory: images as uint8 ``(N, C, H, W)`` or features as float32 ``(N, D)``."""
+    """Samples in memory.
 
-    def __init__(self, data: Tensor, labels: Labels, names: Sequence[str] | None = None):
+    Args:
+        data: Images as uint8 ``(N, C, H, W)``, features as float32 ``(N, D)``, or the token ids of
+            texts as int64 ``(N, length)``.
+        labels: ``(N,)`` class numbers.
+        names: What to call each sample.
+        texts: What to show of each sample: its text, or its row of the table.
+    """
+
+    def __init__(
+        self,
+        data: Tensor,
+        labels: Labels,
+        names: Sequence[str] | None = None,
+        texts: Sequence[str] | None = None,
+    ):
         if len(data) != len(labels):
             raise DataError(f"{len(data)} samples but {len(labels)} labels")
         images = data.dtype == torch.uint8 and data.ndim == 4
-        if not images and not data.is_floating_point():
+        tokens = data.dtype == torch.int64 and data.ndim == 2
+        if not images and not tokens and not data.is_floating_point():
             raise DataError(
-                f"samples must be uint8 images (N, C, H, W) or float features, "
+                f"samples must be uint8 images (N, C, H, W), float features or int64 tokens, "
                 f"got {data.dtype} of shape {tuple(data.shape)}"
             )
         self.data = data.contiguous()
         self.labels = np.asarray(labels, dtype=np.int64)
         self.names = names
+        self.texts = texts
 
     def __len__(self) -> int:
         return len(self.data)
@@ -90,7 +110,88 @@ class TensorSplit:
         return self.data[index]
 
 
-class FileSplit:
+class SparseSplit:
+    """Features of which most are 0, kept as a sparse matrix; only a batch of them is made dense.
+
+    Args:
+        matrix: Any matrix of scipy, ``(N, D)``.
+        labels: ``(N,)`` class numbers.
+        names: What to call each sample.
+        texts: What to show of each sample.
+    """
+
+    def __init__(
+        self,
+        matrix: Any,
+        labels: Labels,
+        names: Sequence[str] | None = None,
+        texts: Sequence[str] | None = None,
+    ):
+        rows = matrix.tocsr()
+        if rows.shape[0] != len(labels):
+            raise DataError(f"{rows.shape[0]} samples but {len(labels)} labels")
+        self._starts = rows.indptr.astype(np.int64)
+        self._columns = rows.indices.astype(np.int64)
+        self._values = rows.data.astype(np.float32)
+        self.width = int(rows.shape[1])
+        self.labels = np.asarray(labels, dtype=np.int64)
+        self.names = names
+        self.texts = texts
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def views(
+        self, index: Tensor, augments: Sequence[Augment], generators: Sequence[Generator]
+    ) -> tuple[Tensor, ...]:
+        """Return one view per augmentation."""
+        batch = self.raw(index)
+        return tuple(a(batch, g) for a, g in zip(augments, generators, strict=True))
+
+    def raw(self, index: Tensor) -> Tensor:
+        """Return the samples as dense float32."""
+        places = index.numpy()
+        starts = self._starts[places]
+        lengths = self._starts[places + 1] - starts
+        rows = np.repeat(np.arange(len(places)), lengths)
+        first = np.repeat(np.cumsum(lengths) - lengths, lengths)
+        entries = np.repeat(starts, lengths) + np.arange(len(rows)) - first
+        dense = np.zeros((len(places), self.width), dtype=np.float32)
+        # Entries of one place add up, as scipy defines it.
+        np.add.at(dense, (rows, self._columns[entries]), self._values[entries])
+        return torch.from_numpy(dense)
+
+
+class _Images:
+    """What image splits share: each image is fitted to one size when it is read."""
+
+    labels: Labels
+    size: int
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def _image(self, position: int) -> Image:
+        raise NotImplementedError
+
+    def views(
+        self, index: Tensor, augments: Sequence[Augment], generators: Sequence[Generator]
+    ) -> tuple[Tensor, ...]:
+        """Decode each image once and return one view per augmentation."""
+        images = [self._image(position) for position in index.tolist()]
+        return tuple(
+            a(torch.stack([a.fit(image, g) for image in images]), g)
+            for a, g in zip(augments, generators, strict=True)
+        )
+
+    def raw(self, index: Tensor) -> Tensor:
+        """Return the images as uint8, scaled and cropped in the centre."""
+        fit, unused = Fit(self.size), torch.Generator()
+        images = [self._image(position) for position in index.tolist()]
+        return torch.stack([fit(image, unused) for image in images])
+
+
+class FileSplit(_Images):
     """Samples in image files, decoded when they are read.
 
     Args:
@@ -111,9 +212,6 @@ class FileSplit:
         self.size = size
         self.root = root
 
-    def __len__(self) -> int:
-        return len(self.labels)
-
     @property
     def paths(self) -> list[Path]:
         """The files, in the order of the samples."""
@@ -127,21 +225,35 @@ class FileSplit:
     def _path(self, position: int) -> Path:
         return Path(os.fsdecode(bytes(self._paths[position])))
 
-    def views(
-        self, index: Tensor, augments: Sequence[Augment], generators: Sequence[Generator]
-    ) -> tuple[Tensor, ...]:
-        """Decode each file once and return one view per augmentation."""
-        images = [read_image(self._path(position)) for position in index.tolist()]
-        return tuple(
-            a(torch.stack([a.fit(image, g) for image in images]), g)
-            for a, g in zip(augments, generators, strict=True)
-        )
+    def _image(self, position: int) -> Image:
+        return read_image(self._path(position))
 
-    def raw(self, index: Tensor) -> Tensor:
-        """Return the images as uint8, scaled and cropped in the centre."""
-        fit, unused = Fit(self.size), torch.Generator()
-        images = [read_image(self._path(position)) for position in index.tolist()]
-        return torch.stack([fit(image, unused) for image in images])
+
+class PictureSplit(_Images):
+    """Pictures of any size that are in memory.
+
+    Args:
+        pictures: Arrays ``(H, W, 3)`` of uint8.
+        labels: ``(N,)`` class numbers.
+        size: Height and width of the images that :meth:`raw` returns.
+        names: What to call each sample.
+    """
+
+    def __init__(
+        self,
+        pictures: Sequence[NDArray[Any]],
+        labels: Labels,
+        *,
+        size: int,
+        names: Sequence[str] | None = None,
+    ):
+        self.pictures = pictures
+        self.labels = np.asarray(labels, dtype=np.int64)
+        self.size = size
+        self.names = names
+
+    def _image(self, position: int) -> Image:
+        return as_rgb(self.pictures[position], f"picture {position}")
 
 
 class DatasetSplit:
@@ -154,12 +266,12 @@ class DatasetSplit:
     bundle. Integers of other types (tokens of a text) are left as they are.
     """
 
-    def __init__(self, dataset: Any, labels: Labels):
+    def __init__(self, dataset: Any, labels: Labels, names: Sequence[str] | None = None):
         if len(dataset) != len(labels):
             raise DataError(f"{len(dataset)} samples but {len(labels)} labels")
         self.dataset = dataset
         self.labels = np.asarray(labels, dtype=np.int64)
-        self.names: Sequence[str] | None = None
+        self.names = names
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -207,8 +319,9 @@ def _as_tensor(sample: Any) -> Tensor:
         return sample
     if isinstance(sample, np.ndarray):
         return torch.from_numpy(sample)
-    if hasattr(sample, "convert") and hasattr(sample, "getbands"):  # a Pillow image
-        pixels = np.array(sample.convert("L" if sample.getbands() == ("L",) else "RGB"))
+    if is_picture(sample):
+        grey = sample.getbands() == ("L",)
+        pixels = np.array(sample if grey else as_rgb(sample, "a picture"))
         return torch.from_numpy(np.atleast_3d(pixels)).permute(2, 0, 1)
     raise DataError(
         f"samples must be tensors, arrays or images, got {type(sample).__name__}; give the "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from edgemask.data.bundle import DataBundle, measure
 from edgemask.data.images import OnBroken, load_images, read_image, sound_images
@@ -40,6 +41,8 @@ def bundle_of_files(
     clean: bool,
     on_broken: OnBroken,
     true_labels: Labels | None = None,
+    label_values: tuple[Any, ...] | None = None,
+    notes: tuple[str, ...] = (),
 ) -> DataBundle:
     """Make a dataset of image files.
 
@@ -55,6 +58,8 @@ def bundle_of_files(
         clean: Whether the labels are known to be right.
         on_broken: What to do with files that are no images.
         true_labels: True labels of ``train``, where they are known.
+        label_values: The label of each class as it was given.
+        notes: What was understood of the data.
     """
     sound = {key: sound_images(paths, on_broken=on_broken) for key, (paths, _) in parts.items()}
     files = {key: [parts[key][0][i] for i in kept] for key, kept in sound.items()}
@@ -98,6 +103,8 @@ def bundle_of_files(
         clean_known=clean,
         clean_test=clean_test,
         true_labels=true,
+        label_values=label_values,
+        notes=notes,
     )
 
 

@@ -1,51 +1,86 @@
-"""Your own images, listed in a CSV file."""
+"""Your own tables, texts and lists of pictures in CSV and Parquet files."""
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
 
 from edgemask._options import Range
 from edgemask.data.bundle import DataBundle
-from edgemask.data.images import OnBroken
+from edgemask.data.columns import Columns, read_csv, read_parquet
+from edgemask.data.encoders.text import Analyzer
+from edgemask.data.images import EXTENSIONS, OnBroken
+from edgemask.data.labels import find_classes, is_missing, labels_from_text
 from edgemask.data.readers._own import Listing, bundle_of_files
-from edgemask.data.splits import Labels
-from edgemask.errors import DataError, one_line
+from edgemask.data.tables import from_table
+from edgemask.errors import DataError
 
-__all__ = ["csvfile"]
+__all__ = ["csvfile", "parquet", "read_table"]
 
 _SPLITS = {"train": "train", "test": "test", "val": "val", "valid": "val", "validation": "val"}
-
-
-class _Row(NamedTuple):
-    line: int
-    path: Path
-    label: str
-    split: str
-    clean: str
+_PICTURES = ("path", "file", "filename", "file_name", "image", "image_path")
+_READERS: dict[str, Callable[[Path], Columns]] = {
+    ".parquet": read_parquet,
+    ".pq": read_parquet,
+    ".csv": read_csv,
+    ".tsv": read_csv,
+    ".tab": read_csv,
+}
+_OfTables = ("label", "id", "text", "true_label", "ignore", "categories", "max_categories",
+             "max_features", "analyzer", "ngrams", "tokenizer", "max_length")  # fmt: skip
 
 
 def csvfile(
     path: str | Path,
     *,
+    label: str | None = None,
+    id: str | None = None,  # noqa: A002 - as the command calls it
+    text: str | list[str] | None = None,
+    image: str | None = None,
+    true_label: str | None = None,
+    test: str | None = None,
+    ignore: list[str] = [],  # noqa: B006 - read only
+    categories: list[str] = [],  # noqa: B006
+    max_categories: Annotated[int, Range(1)] = 100,
+    max_features: Annotated[int, Range(1)] = 5000,
+    analyzer: Analyzer = "word",
+    ngrams: tuple[int, int] = (1, 1),
+    tokenizer: str | None = None,
+    max_length: Annotated[int, Range(1)] = 128,
     size: Annotated[int, Range(1)] | None = None,
     test_fraction: Annotated[float, Range(above=0, below=1)] = 0.2,
     seed: Annotated[int, Range(0)] = 0,
     clean: bool = False,
     on_broken: OnBroken = "error",
 ) -> DataBundle:
-    """Images listed in a CSV file with the columns ``path`` and ``label``.
+    """A CSV file with a header: rows of a table, texts, or the paths of images.
 
-    Paths are relative to the CSV file; labels are names, or numbers from 0. Two more columns are
-    read where they are present: ``split`` (train, test, val) and ``clean`` (the true label, for
-    evaluation only). Without test rows, a part of each class is held out.
+    With ``text`` it holds texts. With ``image``, or a column ``path`` (or ``file``, ``image`` ...)
+    of names of image files, it lists images, relative to the CSV file. Otherwise each row is a
+    sample, and the columns are its features. Columns are separated by ``, ; |`` or tabs.
+
+    A column ``split`` (train, test, val) divides the rows; without test rows, a part of each class
+    is held out. For images, a column ``clean`` holds the true label, for evaluation only.
 
     Args:
         path: The file.
+        label: The column of labels; ``label`` otherwise.
+        id: The column that names the samples; otherwise image files, or row numbers from 0.
+        text: The column or columns that hold text.
+        image: The column of image files.
+        true_label: The column of true labels, for evaluation only.
+        test: Another file of the same kind with test rows.
+        ignore: Columns that are no features.
+        categories: Columns whose numbers are names: codes, years, places.
+        max_categories: The most frequent categories of a column that get a feature each.
+        max_features: The most frequent terms of a text that get a feature each.
+        analyzer: What a term is: ``word``, ``char`` or ``char_wb``.
+        ngrams: Shortest and longest sequence of them.
+        tokenizer: Name or folder of a transformers tokenizer; that of the model ``hf:PATH``.
+        max_length: Tokens of a text, with a tokenizer.
         size: Height and width to resize images to; 224, or that of small square images, otherwise.
         test_fraction: The part of each class to hold out when there are no test rows.
         seed: Which samples are held out.
@@ -53,38 +88,152 @@ def csvfile(
         on_broken: ``error`` stops at a file that is missing or no image; ``skip`` checks all files
             first and leaves such files out, with a warning.
     """
+    given = {key: value for key, value in locals().items() if key in _OfTables}
     path = Path(path)
+    table = read_table(path, ".csv")
+    pictures = image or (None if text else _picture_column(table))
+    if pictures is not None:
+        return _pictures(
+            path, table, pictures, label, true_label, id, test, size=size,
+            test_fraction=test_fraction, seed=seed, clean=clean, on_broken=on_broken,
+        )  # fmt: skip
+    for option, value, default in (("size", size, None), ("on_broken", on_broken, "error")):
+        if value != default:
+            raise DataError(
+                f"{path}: {option} is for images, and this is a table: there is no column of image "
+                f"files; name it with image=COLUMN"
+            )
+    return _table(path, table, test, test_fraction=test_fraction, seed=seed, clean=clean, **given)
+
+
+def parquet(
+    path: str | Path,
+    *,
+    label: str | None = None,
+    id: str | None = None,  # noqa: A002
+    text: str | list[str] | None = None,
+    true_label: str | None = None,
+    test: str | None = None,
+    ignore: list[str] = [],  # noqa: B006
+    categories: list[str] = [],  # noqa: B006
+    max_categories: Annotated[int, Range(1)] = 100,
+    max_features: Annotated[int, Range(1)] = 5000,
+    analyzer: Analyzer = "word",
+    ngrams: tuple[int, int] = (1, 1),
+    tokenizer: str | None = None,
+    max_length: Annotated[int, Range(1)] = 128,
+    test_fraction: Annotated[float, Range(above=0, below=1)] = 0.2,
+    seed: Annotated[int, Range(0)] = 0,
+    clean: bool = False,
+) -> DataBundle:
+    """A Parquet file: rows of a table, or texts with ``text``; otherwise as ``csv:FILE``.
+
+    Args:
+        path: The file.
+        label: The column of labels; ``label`` otherwise.
+        id: The column that names the samples; row numbers from 0 otherwise.
+        text: The column or columns that hold text.
+        true_label: The column of true labels, for evaluation only.
+        test: Another file of the same kind with test rows.
+        ignore: Columns that are no features.
+        categories: Columns whose numbers are names: codes, years, places.
+        max_categories: The most frequent categories of a column that get a feature each.
+        max_features: The most frequent terms of a text that get a feature each.
+        analyzer: What a term is: ``word``, ``char`` or ``char_wb``.
+        ngrams: Shortest and longest sequence of them.
+        tokenizer: Name or folder of a transformers tokenizer; that of the model ``hf:PATH``.
+        max_length: Tokens of a text, with a tokenizer.
+        test_fraction: The part of each class to hold out when there are no test rows.
+        seed: Which samples are held out.
+        clean: Whether the labels are known to be right.
+    """
+    given = {key: value for key, value in locals().items() if key in _OfTables}
+    path = Path(path)
+    table = read_table(path, ".parquet")
+    return _table(path, table, test, test_fraction=test_fraction, seed=seed, clean=clean, **given)
+
+
+def read_table(path: Path, suffix: str | None = None) -> Columns:
+    """Read a CSV or Parquet file, whichever its name says.
+
+    Args:
+        path: The file.
+        suffix: How to read it where its name does not say.
+    """
     if not path.is_file():
         raise DataError(f"{path}: there is no such file")
-    rows = list(_rows(path))
-    if on_broken == "error":
-        for row in rows:
-            if not _is_file(row.path):
-                raise DataError(f"{path}, line {row.line}: there is no file {row.path}")
-    names = _class_names(path, rows)
-    number = {name: position for position, name in enumerate(names)}
-    parts: dict[str, Listing] = {}
+    read = _READERS.get(path.suffix.lower()) or _READERS.get(suffix or "")
+    if read is None:
+        raise DataError(f"{path}: expected a table in a .csv, .tsv or .parquet file")
+    return read(path)
+
+
+def _table(path: Path, table: Columns, test: str | None, **options: Any) -> DataBundle:
+    tested = None if test is None else read_table(_beside(path, test), path.suffix)
+    return from_table(table, options.pop("label"), test=tested, name=path.stem, **options)
+
+
+def _beside(path: Path, test: str) -> Path:
+    """Return a file as it was named, or beside another one where it is only there."""
+    there = Path(test).expanduser()
+    return there if there.is_file() else path.parent / test
+
+
+def _picture_column(table: Columns) -> str | None:
+    """Return the column that holds names of image files."""
+    for name in _PICTURES:
+        words = [str(value).strip() for value in table.values.get(name, ())]
+        named = [word for word in words if word]
+        if named and all(Path(word).suffix.lower() in EXTENSIONS for word in named):
+            return name
+    return None
+
+
+def _pictures(
+    path: Path,
+    table: Columns,
+    column: str,
+    label: str | None,
+    true_label: str | None,
+    id: str | None,  # noqa: A002
+    test: str | None,
+    **options: Any,
+) -> DataBundle:
+    if id is not None or test is not None:
+        raise DataError(
+            f"{path}: images are called by their file names, and test images are rows with 'test' "
+            "in the column 'split'; leave out id and test"
+        )
+    files = [_file(path, table, column, place) for place in range(len(table))]
+    label = label or "label"
+    given = _labels(path, table, label)
+    where = f"{path}: labels"
+    true_label = true_label or ("clean" if "clean" in table.values else None)
+    known = None if true_label is None else labels_from_text(table[true_label].tolist())
+    true_known = known is not None and not any(is_missing(value) for value in known.tolist())
+    found = [given] if not true_known else [given, known]
+    classes = find_classes(found, where=where, rows=table.places)
+    numbers = classes.numbers(given, where=where)
+    true = classes.numbers(known, where=where) if true_known else None
+    if options["on_broken"] == "error":
+        for place, file in enumerate(files):
+            if not _is_file(file):
+                raise DataError(f"{path}, {_line(table, place)}: there is no file {file}")
+    parts = np.array([_part(path, table, place) for place in range(len(table))])
+    listings: dict[str, Listing] = {}
     for part in ("train", "test", "val"):
-        members = [row for row in rows if row.split == part]
-        if members or part == "train":
-            labels = [row.label if part == "train" else row.clean or row.label for row in members]
-            parts[part] = [row.path for row in members], _numbers(labels, number)
-    train = [row for row in rows if row.split == "train"]
-    if not train:
+        members = np.flatnonzero(parts == part)
+        if members.size or part == "train":
+            chosen = numbers if part == "train" or true is None else true
+            listings[part] = [files[place] for place in members], chosen[members]
+    train = np.flatnonzero(parts == "train")
+    if not train.size:
         raise DataError(f"{path}: there is no row of the split 'train'")
-    true = [row.clean for row in train]
     return bundle_of_files(
-        path.stem,
-        path.parent,
-        parts,
-        names,
-        size=size,
-        test_fraction=test_fraction,
-        seed=seed,
-        clean=clean,
-        on_broken=on_broken,
-        true_labels=_numbers(true, number) if all(true) else None,
-    )
+        path.stem, path.parent, listings, classes.names, label_values=classes.values,
+        true_labels=None if true is None else true[train],
+        notes=(f"read as a list of {len(files):,} images (column {column!r})",), **options,
+    )  # fmt: skip
 
 
 def _is_file(path: Path) -> bool:
@@ -94,54 +243,33 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-def _numbers(labels: list[str], number: dict[str, int]) -> Labels:
-    return np.array([number[label] for label in labels], dtype=np.int64)
+def _line(table: Columns, place: int) -> str:
+    return table.places[place] if table.places is not None else f"row {place}"
 
 
-def _rows(path: Path) -> Iterator[_Row]:
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.DictReader(file, strict=True)
-            header = reader.fieldnames or []
-            if not {"path", "label"} <= set(header):
-                raise DataError(
-                    f"{path}: expected a header with the columns path and label, got {header}"
-                )
-            for entry in reader:
-                yield _row(path, reader.line_num, entry)
-    except (csv.Error, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: cannot be read as CSV ({one_line(error)})") from error
+def _file(path: Path, table: Columns, column: str, place: int) -> Path:
+    word = str(table[column][place]).strip()
+    if not word:
+        raise DataError(f"{path}, {_line(table, place)}: the column {column!r} is empty")
+    if "\0" in word:
+        raise DataError(f"{path}, {_line(table, place)}: the path holds a null character")
+    return path.parent / word
 
 
-def _row(path: Path, line: int, entry: dict[str, str]) -> _Row:
-    where = f"{path}, line {line}"
-    if None in entry:
-        raise DataError(f"{where}: has more fields than the header; quote fields with commas")
-    values = {key: (value or "").strip() for key, value in entry.items()}
-    for column in ("path", "label"):
-        if not values[column]:
-            raise DataError(f"{where}: the column {column!r} is empty")
-    split = values.get("split", "train").lower()
-    if split not in _SPLITS:
-        raise DataError(f"{where}: unknown split {split!r}; expected train, test or val")
-    if "\0" in values["path"]:
-        raise DataError(f"{where}: the path holds a null character")
-    clean = values.get("clean", "")
-    return _Row(line, path.parent / values["path"], values["label"], _SPLITS[split], clean)
+def _labels(path: Path, table: Columns, label: str) -> Any:
+    words = table[label].tolist()
+    for place, word in enumerate(words):
+        if not str(word).strip():
+            raise DataError(f"{path}, {_line(table, place)}: the column {label!r} is empty")
+    return labels_from_text(words)
 
 
-def _class_names(path: Path, rows: list[_Row]) -> tuple[str, ...]:
-    """Return the classes: sorted names, or all numbers from 0 to the largest."""
-    given = {row.label for row in rows} | {row.clean for row in rows if row.clean}
-    if not given:
-        raise DataError(f"{path}: there are no rows")
-    if not all(label.lstrip("-").isdecimal() for label in given):
-        return tuple(sorted(given))
-    for row in rows:
-        for label in filter(None, (row.label, row.clean)):
-            if str(int(label)) != label or int(label) < 0 or int(label) >= max(len(rows), 2):
-                raise DataError(
-                    f"{path}, line {row.line}: the class number {label} is out of range; "
-                    f"numbers count from 0, without leading zeros"
-                )
-    return tuple(str(number) for number in range(max(int(label) for label in given) + 1))
+def _part(path: Path, table: Columns, place: int) -> str:
+    if "split" not in table.values:
+        return "train"
+    word = str(table["split"][place]).strip().lower()
+    if word not in _SPLITS:
+        raise DataError(
+            f"{path}, {_line(table, place)}: unknown split {word!r}; expected train, test or val"
+        )
+    return _SPLITS[word]

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemask.data.bundle import DataBundle, class_numbers
+from edgemask.data.bundle import DataBundle
+from edgemask.data.labels import Classes
 from edgemask.data.own_data import from_arrays
 from edgemask.data.readers._files import find_folder
 from edgemask.errors import DataError, one_line
@@ -62,11 +63,12 @@ def _bundle(name: str, files: list[Path], class_names: tuple[str, ...]) -> DataB
     for images, labels, file in ((x, y, files[0]), (x_test, y_test, files[2])):
         if images.ndim != 3 or labels.ndim != 1 or len(images) != len(labels):
             raise DataError(f"{file}: holds {images.shape} for labels of shape {labels.shape}")
+    classes = Classes(class_names, tuple(range(len(class_names))))
     return from_arrays(
         x,
-        class_numbers(y, class_names, where=str(files[1])),
+        classes.numbers(y, where=str(files[1])),
         x_test=x_test,
-        y_test=class_numbers(y_test, class_names, where=str(files[3])),
+        y_test=classes.numbers(y_test, where=str(files[3])),
         class_names=class_names,
         clean=True,
         recipe=name,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -16,6 +16,12 @@ def evaluate(
     data: Annotated[
         str | None,
         typer.Option(metavar="SPEC", help="Another dataset of the same classes."),
+    ] = None,
+    label: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN", help="Its column of labels. (default: that of the training data)"
+        ),
     ] = None,
     data_root: DataRoot = None,
     inference: Annotated[
@@ -36,13 +42,17 @@ def evaluate(
     from edgemask.engine import load_run
 
     found = load_run(run)
-    bundle = None
-    if data is not None:
+    bundle: Any = None
+    if data is not None and data.partition(":")[0] in ("csv", "parquet"):
+        bundle = data
+    elif data is not None:
         bundle = load(data, root=data_root)
     elif data_root is not None:
         where = found.config.data
         bundle = load(where.spec, root=data_root, **where.options)
-    result = test(found, data=bundle, inference=inference, test_limit=test_limit, top5=top5)
+    result = test(
+        found, data=bundle, label=label, inference=inference, test_limit=test_limit, top5=top5
+    )
     if as_json:
         print_json({"run": str(run), "inference": inference, **result})
         return

@@ -7,7 +7,18 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["DataRoot", "Imports", "Json", "Quiet", "RunPath", "Set"]
+__all__ = [
+    "DataRoot",
+    "Imports",
+    "Json",
+    "Label",
+    "Quiet",
+    "RowId",
+    "RunPath",
+    "Set",
+    "TextColumns",
+    "text_columns",
+]
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
 Quiet = Annotated[
@@ -21,6 +32,33 @@ DataRoot = Annotated[
     Path | None,
     typer.Option(
         "--data-root", metavar="DIR", help="Folder of the named datasets. (default: $EDGEMASK_DATA)"
+    ),
+]
+Label = Annotated[
+    str | None,
+    typer.Option(
+        "--label",
+        metavar="COLUMN",
+        rich_help_panel="What is learned",
+        help="The column of labels in csv:FILE or parquet:FILE. (default: label)",
+    ),
+]
+RowId = Annotated[
+    str | None,
+    typer.Option(
+        "--id",
+        metavar="COLUMN",
+        rich_help_panel="What is learned",
+        help="The column that names the rows. (default: row numbers from 0)",
+    ),
+]
+TextColumns = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--text",
+        metavar="COLUMN",
+        rich_help_panel="What is learned",
+        help="The column that holds text, the only one to learn from; may be repeated.",
     ),
 ]
 RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")]
@@ -44,3 +82,8 @@ Imports = Annotated[
         is_eager=True,
     ),
 ]
+
+
+def text_columns(columns: list[str] | None) -> str | list[str] | None:
+    """Return the columns of ``--text``, a single one as a plain name."""
+    return columns[0] if columns and len(columns) == 1 else columns or None

@@ -30,7 +30,11 @@ def predict(
     run: RunPath,
     inputs: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[FILE]...", help="Image files, or folders of them."),
+        typer.Argument(
+            metavar="[FILE]...",
+            help="Image files or folders of them; or one table (.csv, .tsv, .parquet), or a .txt "
+            "with a text per line.",
+        ),
     ] = None,
     npz: Annotated[
         Path | None,
@@ -48,14 +52,17 @@ def predict(
     ] = None,
     imports: Imports = None,
 ) -> None:
-    """Predict classes of image files or arrays with the model of a finished run."""
+    """Predict classes of images, rows of a table, texts or arrays with a finished run's model.
+
+    Rows are called by the column that --id named in training, where the new table has it.
+    """
     from edgemask.cli.screen import json_text
     from edgemask.engine import load_run
     from edgemask.engine import predict as run_model
     from edgemask.errors import UserError
 
     if bool(inputs) == (npz is not None):
-        raise UserError("predict takes image files, or --npz FILE, and not both")
+        raise UserError("predict takes image files or a table, or --npz FILE, and not both")
     samples: Any = _array(npz, key) if npz is not None else inputs
     found = run_model(load_run(run), samples)
     rows: list[dict[str, Any]] = found.rows()

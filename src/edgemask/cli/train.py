@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from edgemask.cli.names import complete
-from edgemask.cli.options import DataRoot, Imports, Json, Quiet, Set
+from edgemask.cli.options import (
+    DataRoot,
+    Imports,
+    Json,
+    Label,
+    Quiet,
+    RowId,
+    Set,
+    TextColumns,
+    text_columns,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,10 +39,13 @@ def train(
         _what(
             metavar="SPEC",
             autocompletion=complete("data"),
-            help="A dataset: digits, cifar10 ..., or imagefolder:PATH, csv:FILE, npz:FILE. "
-            "(default: digits)",
+            help="A dataset: digits, cifar10 ..., or imagefolder:PATH, csv:FILE, parquet:FILE, "
+            "npz:FILE. (default: digits)",
         ),
     ] = None,
+    label: Label = None,
+    id_: RowId = None,
+    text: TextColumns = None,
     data_root: DataRoot = None,
     noise: Annotated[
         str | None,
@@ -191,6 +204,9 @@ def train(
     def start(observers: Sequence[Observer]) -> Run:
         return fit(
             data,
+            label,
+            id=id_,
+            text=text_columns(text),
             noise=noise,
             model=model,
             head=head,

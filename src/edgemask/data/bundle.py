@@ -72,6 +72,11 @@ class DataBundle:
         return next(iter(self.tests.values()))
 
     @property
+    def values(self) -> tuple[Any, ...]:
+        """The label of each class: as it was given, otherwise its name."""
+        return self.class_names if self.label_values is None else self.label_values
+
+    @property
     def label_classes(self) -> int:
         """The number of classes among the training labels, those out of distribution included."""
         return max(self.num_classes, int(self.train.labels.max()) + 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from edgemask.errors import DataError, MissingExtraError, nearest, one_line
 __all__ = ["Columns", "columns_of", "is_frame", "read_csv", "read_parquet"]
 
 _DELIMITERS = ",;\t|"
+_DECIMAL = re.compile(r"\s*[+-]?\d+,\d+\s*")
 
 
 @dataclass(frozen=True)
@@ -45,8 +47,8 @@ class Columns:
         if column not in self.values:
             names = list(self.values)
             raise DataError(
-                f"{self.name}: there is no column {column!r}{nearest(column, names)}; the columns "
-                f"are: {', '.join(names)}"
+                f"{self.name}: there is no column {column!r}{nearest(column, names) or '.'} "
+                f"Columns: {', '.join(names)}"
             )
         return self.values[column]
 
@@ -208,7 +210,10 @@ def read_csv(path: Path) -> Columns:
     values: dict[str, NDArray[Any]] = {}
     for place, name in enumerate(header):
         column = np.empty(len(rows), dtype=object)
-        column[:] = [row[place] for _, row in rows]
+        words = [row[place] for _, row in rows]
+        if separator == ";":  # where the comma is free to be a decimal one
+            words = [word.replace(",", ".") if _DECIMAL.fullmatch(word) else word for word in words]
+        column[:] = words
         values[name or f"(column {place + 1})"] = column
     return _joined(values, path.name, lines=lines)
 

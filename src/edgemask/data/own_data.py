@@ -78,7 +78,7 @@ def from_samples(
             raise DataError("id= is for tables and arrays; a map-style dataset has positions only")
         return from_dataset(data, test, labels=labels, class_names=class_names, **options)
     if labels is None:
-        raise DataError("these samples need labels: fit(samples, labels)")
+        raise DataError("fit(samples) needs labels: fit(samples, labels)")
     x_test, y_test = _test_pair(test)
     if kind == "texts":
         options["tokenizer"] = tokenizer
@@ -181,7 +181,8 @@ def from_arrays(
         seed: Which samples are held out.
         clean: Whether ``y`` is known to be right.
         y_clean: The true labels beside ``y``, if they are known; used for evaluation only.
-        recipe: An entry of ``views.RECIPES``; chosen by the kind of data otherwise.
+        recipe: An entry of ``views.RECIPES``; chosen by the kind of data otherwise. With
+            ``"as-given"``, whole numbers are the token ids of texts and stay as they are.
         normalisation: Mean and std per channel or feature; measured on the training data otherwise.
         name: What to call the dataset.
 
@@ -193,8 +194,9 @@ def from_arrays(
     """
     if (x_test is None) != (y_test is None):
         raise DataError(f"{name}: x_test and y_test are given together or not at all")
-    samples = _samples(x, "x", name)
-    tested = None if x_test is None else _samples(x_test, "x_test", name)
+    tokens = recipe == "as-given"
+    samples = _samples(x, "x", name, tokens=tokens)
+    tested = None if x_test is None else _samples(x_test, "x_test", name, tokens=tokens)
     if _has_gaps(samples) or _has_gaps(tested):
         if recipe is not None or normalisation is not None:
             raise DataError(
@@ -232,7 +234,8 @@ def from_arrays(
     if normalisation is None:
         fixed = RECIPES[recipe].normalisation if recipe else None
         dense = isinstance(data, Tensor)
-        normalisation = fixed or (measure(data) if dense else ((0.0,), (1.0,)))
+        measured = dense and recipe != "as-given"
+        normalisation = fixed or (measure(data) if measured else ((0.0,), (1.0,)))
     return DataBundle(
         name=name,
         num_classes=len(classes.names),
@@ -322,11 +325,13 @@ def from_dataset(
     )
 
 
-def _samples(x: Any, argument: str, name: str) -> Any:
+def _samples(x: Any, argument: str, name: str, *, tokens: bool = False) -> Any:
     """Return samples as a tensor, or as a CSR matrix."""
     if hasattr(x, "tocsr"):
         return _sparse(x, argument, name)
     data = x if isinstance(x, Tensor) else _tensor(x, argument, name)
+    if tokens and data.ndim == 2 and not data.is_floating_point():
+        return data.long()
     if data.dtype == torch.uint8 and data.ndim == 3:
         data = data[:, None]
     if data.dtype == torch.uint8 and data.ndim == 4:
@@ -376,7 +381,12 @@ def _sparse(x: Any, argument: str, name: str) -> Any:
 
 
 def _has_gaps(samples: Any) -> bool:
-    return isinstance(samples, Tensor) and samples.ndim == 2 and bool(samples.isnan().any())
+    return (
+        isinstance(samples, Tensor)
+        and samples.ndim == 2
+        and samples.is_floating_point()
+        and bool(samples.isnan().any())
+    )
 
 
 def _numpy(samples: Any) -> Any:

@@ -17,7 +17,7 @@ from edgemask.data.splits import Labels, PictureSplit, Split, TensorSplit, strat
 from edgemask.data.views import IMAGENET
 from edgemask.errors import DataError
 
-__all__ = ["from_pictures"]
+__all__ = ["from_pictures", "picture_split"]
 
 _SMALL = 96
 
@@ -61,15 +61,17 @@ def from_pictures(
     side = size or _common_side(pictures) or 224
     if x_test is None:
         kept, held = stratified_holdout(labels, test_fraction, seed=seed)
-        test = _split([pictures[i] for i in held], labels[held], side, rows.take(held))
+        test = picture_split([pictures[i] for i in held], labels[held], side, rows.take(held))
     else:
         kept = np.arange(len(labels))
         numbers = classes.numbers(y_test, where=f"{name}: test labels")
         tested = [_pixels(picture, place) for place, picture in enumerate(x_test)]
         if len(tested) != len(numbers):
             raise DataError(f"{name}: {len(tested)} test pictures, but {len(numbers)} labels")
-        test = _split(tested, numbers, side, RowNames(np.arange(len(numbers)), prefix="test "))
-    train = _split([pictures[i] for i in kept], labels[kept], side, rows.take(kept))
+        test = picture_split(
+            tested, numbers, side, RowNames(np.arange(len(numbers)), prefix="test ")
+        )
+    train = picture_split([pictures[i] for i in kept], labels[kept], side, rows.take(kept))
     return DataBundle(
         name=name,
         num_classes=len(classes.names),
@@ -101,9 +103,11 @@ def _common_side(pictures: Sequence[np.ndarray[Any, Any]]) -> int | None:
     return None
 
 
-def _split(
-    pictures: Sequence[np.ndarray[Any, Any]], labels: Labels, side: int, names: Sequence[str]
+def picture_split(
+    pictures: Sequence[Any], labels: Labels, side: int, names: Sequence[str] | None = None
 ) -> Split:
+    """Return pictures of any size as samples of one size, small ones as one tensor."""
+    pictures = [_pixels(picture, place) for place, picture in enumerate(pictures)]
     if side > _SMALL:
         return PictureSplit(pictures, labels, size=side, names=names)
     fit, unused = Fit(side), torch.Generator()

@@ -30,6 +30,9 @@ _PARTS = ("head", "loss", "method", "model")
 # The other keywords and their place in a config.
 _KEYS = {
     "data": "data.spec",
+    "label": "data.options.label",
+    "id": "data.options.id",
+    "text": "data.options.text",
     "noise": "noise.spec",
     "validation": "data.validation",
     "corrections": "data.corrections",
@@ -78,7 +81,7 @@ def compose(
         settings or {},
         settings_of(sets),
     )
-    config = resolve(values, objects=objects)
+    config = resolve(_with_tokenizer(values), objects=objects)
     return choose_model(config, _used(objects, config))
 
 
@@ -99,6 +102,15 @@ def join(recipe: str | None, *layers: Mapping[str, Any]) -> dict[str, Any]:
     for layer in layers:
         values = override(values, layer)
     return values
+
+
+def _with_tokenizer(values: dict[str, Any]) -> dict[str, Any]:
+    """Add the tokenizer of a transformers model to the options of a table of texts."""
+    model, data = values.get("model") or {}, values.get("data") or {}
+    name, options = model.get("name") or "", data.get("options") or {}
+    if not name.startswith("hf:") or not options.get("text") or options.get("tokenizer"):
+        return values
+    return merge(values, {"data": {"options": {"tokenizer": name.removeprefix("hf:")}}})
 
 
 def _used(objects: Objects, config: Config) -> Objects:
@@ -206,10 +218,16 @@ def _renamed(part: str, base: Mapping[str, Any], layer: Mapping[str, Any]) -> bo
 
 
 def choose_model(config: Config, objects: Objects) -> tuple[Config, Objects]:
-    """Fill in the model where a config names none, which needs the data."""
-    if config.model.name is not None:
+    """Fill in the model where a config names none, which needs the data.
+
+    Tables are read here in any case: all that follows needs their rows, and reading takes time.
+    """
+    table = config.data.spec.partition(":")[0] in ("csv", "parquet")
+    if config.model.name is not None and not table:
         return config, objects
     bundle = objects.bundle or load_data(config.data)
+    if config.model.name is not None:
+        return config, dataclasses.replace(objects, bundle=bundle)
     chosen = {"model": {"name": default_model(bundle.input_shape)}}
     objects = dataclasses.replace(objects, bundle=bundle)
     return resolve(merge(to_dict(config), chosen), objects=objects), objects

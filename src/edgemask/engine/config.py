@@ -261,6 +261,10 @@ class LogConfig(_Section):
     trackers: list[str] = ["tensorboard"]
     """Trackers of Accelerate by name (``tensorboard``, ``wandb``, ``mlflow``, ``trackio`` ...)."""
 
+    checkpoint_epochs: CountOrZero = 1
+    """Epochs between two checkpoints; 0: only where the run is stopped. Until the next one a run
+    that is killed loses what it has done, its metrics included."""
+
     checkpoint_steps: Count | None = None
     """Optimiser steps between two checkpoints inside an epoch; None: epochs only."""
 

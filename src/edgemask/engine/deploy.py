@@ -36,12 +36,28 @@ def card(bundle: DataBundle) -> dict[str, Any]:
         "input_shape": list(bundle.input_shape),
         "mean": list(mean),
         "std": list(std),
-        "scale": "pixels in 0..255 are divided by 255, then normalised"
-        if len(bundle.input_shape) == 3
-        else "values are normalised as they are",
+        "scale": _scale(bundle),
         "views": bundle.recipe,
         "dataset": bundle.name,
+        "label_values": None if bundle.label_values is None else list(bundle.label_values),
+        "encoder": None if bundle.encoder is None else bundle.encoder.to_json(),
     }
+
+
+def _scale(bundle: DataBundle) -> str:
+    if bundle.encoder is not None:
+        return (
+            f"an input is the vector of length {bundle.input_shape[0]} that 'encoder' makes of a "
+            "row or text; the model does not include this step"
+        )
+    if len(bundle.input_shape) == 3:
+        return "pixels in 0..255 are divided by 255, then normalised"
+    return "values are normalised as they are"
+
+
+def takes_tokens(about: dict[str, Any]) -> bool:
+    """Whether a model takes the token ids of texts."""
+    return (about.get("encoder") or {}).get("kind") == "tokens"
 
 
 def save_weights(path: Path, net: nn.Module, bundle: DataBundle) -> None:
@@ -192,8 +208,8 @@ def export(
     trained = run.model
     plain = plain_copy(trained)
     sample = _sample(about)
-    whole = Normalised(plain, about).eval()
-    normal = (sample - whole.mean) / whole.std
+    whole = plain if takes_tokens(about) else Normalised(plain, about).eval()
+    normal = (sample - whole.mean) / whole.std if isinstance(whole, Normalised) else sample
     with torch.no_grad():
         wanted = trained(normal)
         if not wanted.isfinite().all():
@@ -217,6 +233,8 @@ def _sample(about: dict[str, Any]) -> Tensor:
     """Make inputs to compare models on: random pixels or features."""
     generator = torch.Generator().manual_seed(0)
     shape = (2, *about["input_shape"])
+    if takes_tokens(about):
+        return torch.randint(1, 100, shape, generator=generator)
     if len(about["input_shape"]) == 3:
         return torch.randint(0, 256, shape, generator=generator).float()
     return torch.randn(shape, generator=generator)

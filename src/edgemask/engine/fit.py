@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from torch import Tensor, nn
+from torch import nn
 
 from edgemask.audit import read_corrections
-from edgemask.data import DataBundle, from_arrays, from_dataset
+from edgemask.data import DataBundle, from_samples
 from edgemask.engine.compose import compose
 from edgemask.engine.observer import Observer
 from edgemask.engine.plan import plan
@@ -20,6 +19,7 @@ from edgemask.engine.run_data import Objects
 from edgemask.engine.train import train
 from edgemask.errors import UserError
 from edgemask.methods import Method
+from edgemask.models.hf_model import is_transformers_model
 from edgemask.noise import NoisyLabels
 
 __all__ = ["fit"]
@@ -30,6 +30,8 @@ def fit(
     labels: Any = None,
     *,
     test: Any = None,
+    id: Any = None,  # noqa: A002 - as the command calls it
+    text: str | Sequence[str] | None = None,
     model: str | nn.Module | Callable[[], nn.Module] | None = None,
     head: str | Callable[..., nn.Module] | None = None,
     loss: str | nn.Module | Callable[..., nn.Module] | None = None,
@@ -60,11 +62,18 @@ def fit(
     model under a new name starts from its own defaults.
 
     Args:
-        data: A dataset by name (``"digits"``, ``"imagefolder:photos/"``), an array or tensor of
-            samples, any map-style dataset of ``(sample, label)``, or a ``DataBundle``.
-        labels: Class numbers or names, where ``data`` is an array (or to replace a dataset's own).
-        test: Test data in the same form: ``(samples, labels)`` or a dataset. Without it a fifth of
-            the training data is held out.
+        data: A dataset by name (``"digits"``, ``"imagefolder:photos/"``, ``"csv:people.csv"``); an
+            array, tensor or sparse matrix; a frame of pandas or polars; a ``datasets.Dataset``; a
+            list of rows, texts or pictures; any map-style dataset of ``(sample, label)``; or a
+            ``DataBundle``.
+        labels: The labels (names, whole numbers, booleans), or the column of a table that holds
+            them.
+        test: Test data in the same form: ``(samples, labels)``, or samples that hold their labels.
+            Without it a fifth of the training data is held out.
+        id: The column of a table that names its rows, or names of all samples; file names and
+            row numbers otherwise.
+        text: The column or columns of a table that hold text. It becomes TF-IDF features, or the
+            tokens of a model ``"hf:NAME"``.
         model: A name, ``"name(option=value)"``, a module (copied, trained on from its weights), or
             a function that makes one, which a method with two networks needs. Default: by the
             shape of the data, ``"mlp"`` for tables, ``"small-cnn"``, ``"cnn8"`` or
@@ -109,13 +118,14 @@ def fit(
         >>> em.fit("digits", head="sem(rho=0.3)", dry_run=True).config.head.options["rho"]
         0.3
     """
-    bundle = None
+    bundle, columns = None, {}
     if isinstance(data, str) or data is None:
-        for name, value in (("labels", labels), ("test", test), ("class_names", class_names)):
+        columns = _columns(data, labels, id, text)
+        for name, value in (("test", test), ("class_names", class_names)):
             if value is not None:
                 raise UserError(f"{name}: the dataset {data!r} has its own {name}")
     else:
-        bundle = _bundle(data, labels, test, class_names)
+        bundle = _bundle(data, labels, test, class_names, id, text, model)
     decisions = None
     if isinstance(corrections, Path):
         corrections = str(corrections)
@@ -132,6 +142,7 @@ def fit(
     )
     keywords = {
         "data": data if bundle is None else f"object:{bundle.name}",
+        **columns,
         "noise": object_name(noise) if isinstance(noise, NoisyLabels) else noise,
         "model": model,
         "head": head,
@@ -156,19 +167,50 @@ def _given(part: Any) -> Any:
     return None if isinstance(part, str) else part
 
 
-def _bundle(data: Any, labels: Any, test: Any, class_names: Sequence[str] | None) -> DataBundle:
+def _columns(data: str | None, labels: Any, ids: Any, text: Any) -> dict[str, Any]:
+    """Return the columns of a table that is read by name, as keywords."""
+    named = {"label": labels, "id": ids, "text": text}
+    if data is not None and data.partition(":")[0] not in ("csv", "parquet"):
+        for name, value in named.items():
+            if value is not None:
+                called = "labels" if name == "label" else name
+                raise UserError(
+                    f"{called}: the dataset {data!r} has no columns to name, and its own labels"
+                )
+    for name, value in named.items():
+        if value is not None and not isinstance(value, str | list | tuple):
+            raise UserError(f"{name}: expected the name of a column of {data!r}, got {value!r}")
+    return {key: list(v) if isinstance(v, tuple) else v for key, v in named.items()}
+
+
+def _bundle(
+    data: Any,
+    labels: Any,
+    test: Any,
+    class_names: Sequence[str] | None,
+    ids: Any,
+    text: Any,
+    model: Any,
+) -> DataBundle:
     if isinstance(data, DataBundle):
-        for name, value in (("labels", labels), ("test", test), ("class_names", class_names)):
+        given = (("labels", labels), ("test", test), ("class_names", class_names), ("id", ids),
+                 ("text", text))  # fmt: skip
+        for name, value in given:
             if value is not None:
                 raise UserError(f"{name}: a DataBundle has its own {name}")
         return data
-    if isinstance(data, Tensor | np.ndarray):
-        if labels is None:
-            raise UserError("fit(samples) needs labels: fit(samples, labels)")
-        x_test, y_test = test if test is not None else (None, None)
-        return from_arrays(data, labels, x_test=x_test, y_test=y_test, class_names=class_names)
-    if hasattr(data, "__getitem__") and hasattr(data, "__len__"):
-        return from_dataset(data, test, labels=labels, class_names=class_names)
-    raise UserError(
-        f"fit takes a dataset name, arrays, a map-style dataset or a DataBundle, got {type(data)}"
+    options: dict[str, Any] = {}
+    transformer = is_transformers_model(model)
+    if transformer or (isinstance(model, str) and model.startswith("hf:")):
+        options["tokenizer"] = _tokenizer(model)
+        if str(getattr(data, "dtype", "")).removeprefix("torch.").startswith("int"):
+            options["recipe"] = "as-given"  # token ids
+    return from_samples(
+        data, labels, test=test, class_names=class_names, id=ids, text=text, **options
     )
+
+
+def _tokenizer(model: Any) -> str | None:
+    if isinstance(model, str):
+        return model.removeprefix("hf:").partition("(")[0].strip()
+    return getattr(model, "name_or_path", None) or None

@@ -126,7 +126,8 @@ def _data_fingerprint(config: Config, objects: Objects) -> str:
     if is_object(spec):
         return fingerprint(objects.bundle)
     paths = source_paths(spec, root=root)
-    lists_files = spec.startswith("csv:")  # whose contents may change while the list does not
+    # The file may list others, whose contents may change while the list does not.
+    lists_files = spec.startswith(("csv:", "parquet:"))
     if not paths or lists_files:
         bundle = objects.bundle or load_data(config.data)  # this unpacks an archive
         paths = source_paths(spec, root=root)

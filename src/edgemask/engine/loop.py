@@ -125,8 +125,11 @@ class Trainer:
             self._selection.load_best()
         progress.epoch, progress.phase_number = epoch + 1, 0
         self._sums.clear()
-        self._save()
-        if self._processes.main:
+        every = self._config.log.checkpoint_epochs
+        last = progress.epoch == self._config.train.epochs
+        if (every and progress.epoch % every == 0) or self._stop:
+            self._save()
+        if self._processes.main and (last or self._stop or (every and progress.epoch % every == 0)):
             self._folder.write_history(progress.history)
         tracked = {k: v for k, v in row.items() if v is not None and k != "epoch"}
         self._processes.log(tracked, progress.total_steps)

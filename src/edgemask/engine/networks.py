@@ -16,6 +16,7 @@ from edgemask.engine.config import Config
 from edgemask.engine.run_data import Objects
 from edgemask.errors import UserError
 from edgemask.methods import METHODS, Method
+from edgemask.models.hf_model import TransformersObject, is_transformers_model
 
 __all__ = ["build_criterion", "build_method", "build_networks"]
 
@@ -49,7 +50,7 @@ def build_networks(
                 )
             net = _own_model(config, method, objects, number, num_classes, input_shape, pretrained)
         else:
-            net = _foreign_model(objects.model, method)
+            net = _foreign_model(objects.model, method, num_classes, input_shape)
             if config.head.name != "linear":
                 from edgemask.heads import attach
 
@@ -112,7 +113,19 @@ def _own_model(
     )
 
 
-def _foreign_model(model: nn.Module | Callable[[], nn.Module], method: Method) -> nn.Module:
+def _foreign_model(
+    model: nn.Module | Callable[[], nn.Module],
+    method: Method,
+    num_classes: int,
+    shape: Sequence[int],
+) -> nn.Module:
+    net = _copy_of(model, method)
+    if is_transformers_model(net):
+        return TransformersObject(net, num_classes, input_shape=shape)
+    return net
+
+
+def _copy_of(model: nn.Module | Callable[[], nn.Module], method: Method) -> nn.Module:
     if not isinstance(model, nn.Module):
         return model()
     if len(method.networks) > 1:

@@ -124,7 +124,10 @@ def _samples(data: RunData, result: TrainingResult) -> dict[str, NDArray[Any]]:
         "mean_loss": result.mean_loss.astype(np.float32),
     }
     if data.train.names is not None:
-        samples["name"] = np.array(data.train.names, dtype=np.str_)
+        samples["name"] = np.array(list(data.train.names), dtype=np.str_)
+    texts = getattr(data.train, "texts", None)
+    if texts is not None:
+        samples["text"] = np.array(list(texts), dtype=np.str_)
     if data.corrections is not None:
         samples["reviewed"] = data.corrections.reviewed[data.positions]
     if data.noise.clean is not None:

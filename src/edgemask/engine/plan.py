@@ -55,6 +55,7 @@ def plan(
         "state": _state(folder, config, fresh=fresh),
         "folder": str(folder.path),
         "config hash": config_hash(config),
+        **({"data": "; ".join(filter(None, data.bundle.notes))} if data.bundle.notes else {}),
         "labels": data.noise.summary(),
         "training samples": len(data.train),
         "validation samples": sum(len(split) for split, _ in data.validations.values()),

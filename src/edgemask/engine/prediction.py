@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,10 +10,12 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
-from edgemask.data import DataBundle, FileSplit, Loader, Split, TensorSplit
-from edgemask.engine.deploy import read_weights
+from edgemask.data import Batch, DataBundle, Loader, Split, load
+from edgemask.data.encoders import read_encoder
+from edgemask.data.inputs import read_inputs, read_rows
+from edgemask.data.labels import Classes, labels_from_text
 from edgemask.engine.evaluation import Evaluator
 from edgemask.engine.processes import Processes
 from edgemask.engine.resolve import is_object
@@ -22,7 +23,7 @@ from edgemask.engine.run import Run
 from edgemask.engine.run_data import Objects, build_run_data
 from edgemask.errors import UserError
 
-__all__ = ["Predictions", "evaluate", "predict"]
+__all__ = ["Predictions", "Predictor", "evaluate", "predict"]
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,15 @@ class Predictions:
     """Names of the classes."""
 
     inputs: tuple[str, ...]
-    """Names of the samples: file names, or their positions."""
+    """Names of the samples: file names, ids of a table, or their positions."""
+
+    label_values: tuple[Any, ...] | None = None
+    """The label of each class as it was given in training; None: its name."""
+
+    @property
+    def values(self) -> NDArray[Any]:
+        """The predicted label of each sample, as labels were given in training."""
+        return np.asarray(self.label_values or self.class_names)[self.labels]
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -57,78 +66,102 @@ class Predictions:
         ]
 
 
-def predict(
-    run: Run,
-    inputs: Tensor | NDArray[Any] | str | Path | Sequence[str | Path],
-    *,
-    batch_size: int = 256,
-) -> Predictions:
-    """Run a trained model on arrays or image files, prepared as its training data was.
+class Predictor:
+    """A trained model with the preparation of its samples.
+
+    Args:
+        model: The network.
+        about: Its card, as ``model.safetensors`` holds it: classes, input shape, preprocessing.
+        dtype: Number format of inputs and probabilities, that of the model's weights.
+    """
+
+    def __init__(
+        self, model: nn.Module, about: dict[str, Any], *, dtype: torch.dtype = torch.float32
+    ):
+        self.model, self.about, self.dtype = model, about, dtype
+        stored = about.get("encoder")
+        self.encoder = None if stored is None else read_encoder(stored)
+        self.class_names = tuple(about["class_names"])
+        values = about.get("label_values")
+        self.label_values = self.class_names if values is None else tuple(values)
+
+    def __call__(self, inputs: Any, *, batch_size: int = 256) -> Predictions:
+        """Predict the classes of new samples, in any form that training takes."""
+        split = read_inputs(inputs, self.about, self.encoder)
+        names = tuple(split.names or (str(i) for i in range(len(split))))
+        bundle = self.bundle(split)
+        loader = Loader(split, bundle=bundle, views=("none",), batch_size=batch_size, shuffle=False)
+        model = self.model.eval()
+        device = next((p.device for p in model.parameters()), torch.device("cpu"))
+        with torch.no_grad():
+            rows = [
+                torch.softmax(model(self._inputs(batch, bundle).to(device)).to(self.dtype), dim=1)
+                for batch in loader
+            ]
+        empty = torch.empty(0, len(self.class_names), dtype=self.dtype)
+        chances = (torch.cat(rows) if rows else empty).cpu().numpy()
+        broken = np.flatnonzero(np.isnan(chances).any(1))
+        if broken.size:
+            raise UserError(
+                f"the model's output for {names[broken[0]]} is not a number (NaN), and so for "
+                f"{broken.size} of {len(chances)} inputs; its weights are unusable or the input is "
+                "far outside of the training data"
+            )
+        return Predictions(
+            chances.argmax(1), chances, self.class_names, names, label_values=self.label_values
+        )
+
+    def _inputs(self, batch: Batch, bundle: DataBundle) -> Tensor:
+        x = _channels(batch.views[0], bundle)
+        return x.to(self.dtype) if x.is_floating_point() else x
+
+    def bundle(self, split: Split) -> DataBundle:
+        """Return a dataset of new samples, prepared as the training data were."""
+        about = self.about
+        return DataBundle(
+            name=about["dataset"],
+            num_classes=len(self.class_names),
+            class_names=self.class_names,
+            input_shape=tuple(about["input_shape"]),
+            train=split,
+            tests={"test": split},
+            normalisation=(tuple(about["mean"]), tuple(about["std"])),
+            recipe=about["views"],
+            clean_known=False,
+            label_values=self.label_values,
+            encoder=self.encoder,
+        )
+
+    def labelled(self, data: Any, labels: Any, *, label: str | None = None) -> DataBundle:
+        """Return a dataset of new samples and their labels, to be tested on.
+
+        Args:
+            data: New samples, or a file of them.
+            labels: Their labels; None takes them from a column of the table.
+            label: That column; the one of the training data otherwise.
+        """
+        split = read_inputs(data, self.about, self.encoder)
+        if labels is None:
+            column = label or getattr(self.encoder, "label_column", None) or "label"
+            table = read_rows(data, self.encoder)
+            words = table[column]
+            labels = labels_from_text(words.tolist()) if table.lines is not None else words
+        classes = Classes(self.class_names, self.label_values)
+        split.labels = classes.numbers(labels, where="labels")  # type: ignore[misc]
+        return self.bundle(split)
+
+
+def predict(run: Run, inputs: Any, *, batch_size: int = 256) -> Predictions:
+    """Run a trained model on new samples, prepared as its training data were.
 
     Args:
         run: A finished run.
-        inputs: Samples as in training (uint8 images or float features, before normalisation), an
-            image file, a folder of image files, or a list of image files.
+        inputs: Samples in any form that training takes: uint8 images or float features before
+            normalisation, a frame, a list of texts, a CSV or Parquet file; an image file, a folder
+            of image files, or a list of image files.
         batch_size: Samples per forward pass.
     """
-    _, about = read_weights(run.folder / "model.safetensors")
-    split = _split(inputs, about)
-    names = tuple(split.names or (str(i) for i in range(len(split))))
-    mean, std = tuple(about["mean"]), tuple(about["std"])
-    bundle = DataBundle(
-        name=about["dataset"],
-        num_classes=len(about["class_names"]),
-        class_names=tuple(about["class_names"]),
-        input_shape=tuple(about["input_shape"]),
-        train=split,
-        tests={"inputs": split},
-        normalisation=(mean, std),
-        recipe=about["views"],
-        clean_known=False,
-    )
-    loader = Loader(split, bundle=bundle, views=("none",), batch_size=batch_size, shuffle=False)
-    model = run.model
-    with torch.no_grad():
-        rows = [
-            torch.softmax(model(_channels(batch.views[0], bundle)).float(), dim=1)
-            for batch in loader
-        ]
-    chances = torch.cat(rows).numpy() if rows else np.empty((0, bundle.num_classes), np.float32)
-    broken = np.flatnonzero(np.isnan(chances).any(1))
-    if broken.size:
-        raise UserError(
-            f"the model's output for {names[broken[0]]} is not a number (NaN), and so for "
-            f"{broken.size} of {len(chances)} inputs; its weights are unusable or the input is "
-            "far outside of the training data"
-        )
-    return Predictions(chances.argmax(1), chances, bundle.class_names, names)
-
-
-def _split(inputs: Any, about: dict[str, Any]) -> Split:
-    shape = tuple(about["input_shape"])
-    if isinstance(inputs, Tensor | np.ndarray):
-        data = torch.as_tensor(inputs)
-        if data.ndim == 4 and data.shape[1:] != shape and data.shape[3] == shape[0]:
-            data = data.permute(0, 3, 1, 2)
-        if data.ndim == 3 and len(shape) == 3 and shape[0] == 1:
-            data = data[:, None]
-        if tuple(data.shape[1:]) != shape:
-            raise UserError(
-                f"the model takes samples of shape {shape}, got {tuple(data.shape[1:])}"
-            )
-        if data.dtype != torch.uint8:
-            data = data.float()
-            broken = (~data.isfinite().flatten(1).all(1)).nonzero()
-            if len(broken):
-                raise UserError(
-                    f"input {int(broken[0])} holds values that are not finite numbers, and so do "
-                    f"{len(broken)} of {len(data)} inputs; fill them in or leave them out"
-                )
-        return TensorSplit(data, np.zeros(len(data), dtype=np.int64))
-    if len(shape) != 3:
-        raise UserError(f"the model takes features of shape {shape}, not image files")
-    paths = _files(inputs)
-    return FileSplit(paths, np.zeros(len(paths), dtype=np.int64), size=shape[-1])
+    return Predictor(run.model, run.card)(inputs, batch_size=batch_size)
 
 
 def _channels(x: Tensor, bundle: DataBundle) -> Tensor:
@@ -138,28 +171,11 @@ def _channels(x: Tensor, bundle: DataBundle) -> Tensor:
     return x
 
 
-def _files(inputs: str | Path | Sequence[str | Path]) -> list[Path]:
-    from edgemask.data.images import EXTENSIONS
-
-    given = [inputs] if isinstance(inputs, str | Path) else list(inputs)
-    paths: list[Path] = []
-    for entry in map(Path, given):
-        if entry.is_dir():
-            found = sorted(p for p in entry.rglob("*") if p.suffix.lower() in EXTENSIONS)
-            if not found:
-                raise UserError(f"the folder {entry} holds no image file")
-            paths += found
-        elif entry.is_file():
-            paths.append(entry)
-        else:
-            raise UserError(f"there is no file or folder {entry}")
-    return paths
-
-
 def evaluate(
     run: Run,
     *,
-    data: DataBundle | None = None,
+    data: Any = None,
+    label: str | None = None,
     inference: str | None = None,
     test_limit: int | None = None,
     top5: bool = False,
@@ -169,7 +185,10 @@ def evaluate(
 
     Args:
         run: The run.
-        data: Another dataset of the same classes; needed where the run's data was an object.
+        data: Another dataset of the same classes: a ``DataBundle``, a pair ``(samples, labels)``,
+            or for tables and texts ``csv:FILE`` or ``parquet:FILE``, all of whose rows are used.
+            Needed where the run's data was an object.
+        label: The column of labels in such a file; that of the training data otherwise.
         inference: ``dense`` or ``expected``, for heads that know both; None as trained.
         test_limit: Test on this many samples of each set; None means all.
         top5: Whether to report top-5 accuracy too.
@@ -182,11 +201,13 @@ def evaluate(
     config = run.config
     if data is None and is_object(config.data.spec):
         raise UserError(f"{run.path} was trained on a data object; pass it as data=")
+    data = _test_data(run, data, label)
     where = config.data.model_copy(update={"test_limit": test_limit})
     clean = config.noise.model_copy(update={"spec": "none"})
     job = build_run_data(
         config.model_copy(update={"data": where, "noise": clean}), Objects(bundle=data)
     )
+    _check_encoder(run, job.bundle)
     model = copy.deepcopy(run.model)
     if inference is not None:
         heads = [m for m in model.modules() if hasattr(m, "inference")]
@@ -211,3 +232,29 @@ def evaluate(
         "class_names": list(job.bundle.class_names),
         "samples": len(main.labels),
     }
+
+
+def _test_data(run: Run, data: Any, label: str | None) -> DataBundle | None:
+    if isinstance(data, tuple) and len(data) == 2:
+        return Predictor(run.model, run.card).labelled(*data)
+    if isinstance(data, str):
+        kind, _, path = data.partition(":")
+        if kind not in ("csv", "parquet") or run.card.get("encoder") is None:
+            data = load(data)
+        else:
+            return Predictor(run.model, run.card).labelled(Path(path), None, label=label)
+    if label is not None:
+        raise UserError("label: names a column of csv:FILE or parquet:FILE given as data")
+    if data is not None and not isinstance(data, DataBundle):
+        raise UserError(f"data: expected a DataBundle or (samples, labels), got {type(data)}")
+    return data
+
+
+def _check_encoder(run: Run, bundle: DataBundle) -> None:
+    """Refuse samples that were encoded otherwise than the training data."""
+    own = None if bundle.encoder is None else bundle.encoder.to_json()
+    if own != run.card.get("encoder"):
+        raise UserError(
+            f"the preprocessing of these data is not that of {run.path} (the data have changed, or "
+            "were read on their own); give csv:FILE, or samples and labels: data=(x, y)"
+        )

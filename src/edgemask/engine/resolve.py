@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -81,6 +82,19 @@ def resolve(*layers: Mapping[str, Any], objects: Objects | None = None) -> Confi
             ),
         }
     )
+
+
+_FILES = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".npz": "npz"}
+
+
+def _hint_at_file(spec: str, known: bool) -> None:
+    """Say how a file or folder is named, where one is given without its kind."""
+    path = Path(spec).expanduser()
+    if known or not path.exists():
+        return
+    kind = "imagefolder" if path.is_dir() else _FILES.get(path.suffix.lower())
+    if kind is not None:
+        raise UserError(f"wrong config: data.spec: say what {spec} is: --data {kind}:{spec}")
 
 
 def registries() -> dict[str, Registry[Any]]:
@@ -190,7 +204,9 @@ def _data(data: DataConfig) -> dict[str, Any]:
         _named(views.RECIPES, data.views, "data.views")
         new["views"] = views.RECIPES.name_of(data.views)
     if not is_object(data.spec):
-        reader = _named(registries()["data"], data.spec.partition(":")[0], "data.spec")
+        kind = data.spec.partition(":")[0]
+        _hint_at_file(data.spec, kind in registries()["data"])
+        reader = _named(registries()["data"], kind, "data.spec")
         new["options"] = check_options(
             reader, data.options, "data.options", provided=_PROVIDED["data"]
         )

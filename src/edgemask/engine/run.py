@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from edgemask.engine.config import Config
-from edgemask.engine.deploy import load_model
+from edgemask.engine.deploy import load_model, read_weights
 from edgemask.engine.rundir import RunDir
 from edgemask.errors import UserError
 from edgemask.noise import NoisyLabels
@@ -101,6 +102,34 @@ class Run:
             self._need_finished()
             self._model = load_model(self.folder)
         return self._model.eval()
+
+    @functools.cached_property
+    def card(self) -> dict[str, Any]:
+        """What the model has to be told about its inputs: classes, shape and preprocessing."""
+        self._need_finished()
+        return read_weights(self.folder / "model.safetensors")[1]
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """The name of each class, in the order of ``predict_proba``."""
+        return tuple(self.card["class_names"])
+
+    def predict(self, inputs: Any) -> NDArray[Any]:
+        """Return the predicted label of each new sample, as labels were given in training.
+
+        Args:
+            inputs: Samples in any form that training takes: arrays, frames, lists of texts or
+                pictures, files and folders.
+        """
+        from edgemask.engine.prediction import predict
+
+        return predict(self, inputs).values
+
+    def predict_proba(self, inputs: Any) -> NDArray[np.float32]:
+        """Return the probability of each class for new samples, ``(N, C)``."""
+        from edgemask.engine.prediction import predict
+
+        return predict(self, inputs).probabilities
 
     def _need_finished(self) -> None:
         there = (self.path / "summary.json").is_file()

@@ -138,6 +138,8 @@ class SubSplit:
         self.names: Sequence[str] | None = (
             None if split.names is None else [split.names[int(i)] for i in positions]
         )
+        texts = getattr(split, "texts", None)
+        self.texts = None if texts is None else [texts[int(i)] for i in positions]
 
     def __len__(self) -> int:
         return len(self.labels)

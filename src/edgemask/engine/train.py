@@ -171,7 +171,7 @@ def _run(
             device=str(processes.device),
             processes=processes.count,
             start_epoch=epoch or 0,
-            notes=(note,) if note else (),
+            notes=tuple(filter(None, (note, *job.bundle.notes))),
         )
         for observer in observers:
             observer.on_start(info)

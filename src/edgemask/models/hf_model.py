@@ -13,13 +13,68 @@ from edgemask.errors import MissingExtraError, UserError
 from edgemask.models.adapter import Adapter
 from edgemask.models.base import check_image_shape
 
-__all__ = ["HFModel"]
+__all__ = ["HFModel", "TransformersObject", "is_transformers_model"]
 
 # Where transformers' classifiers keep their last layer; a head of several layers has it inside.
 _CLASSIFIERS = ("classifier", "score", "classification_head", "logits_proj", "head", "fc")
 
 
-class HFModel(Adapter):
+class _Transformer(Adapter):
+    """What models of transformers share: how they are called."""
+
+    _padding: int | None
+
+    def encode(self, x: Tensor | Mapping[str, Tensor]) -> Tensor:
+        """Return what the library's classifier would read."""
+        features: Tensor = self.net(**self._arguments(x)).logits
+        return features
+
+    def _arguments(self, x: Tensor | Mapping[str, Tensor]) -> dict[str, Tensor]:
+        if isinstance(x, Mapping):
+            if "labels" in x:
+                raise UserError("the inputs hold 'labels'; give them to the loss, not to the model")
+            return dict(x)
+        if self._padding is None:  # images
+            return {"pixel_values": x}
+        if x.is_floating_point() or x.dim() != 2:
+            raise UserError(
+                "a text model takes a mapping of tensors or token ids of shape (B, length), "
+                f"got {x.dtype} of shape {tuple(x.shape)}; give texts, with the model by name "
+                "(hf:NAME), and they are tokenised"
+            )
+        return {"input_ids": x, "attention_mask": x.ne(self._padding).long()}
+
+
+class TransformersObject(_Transformer):
+    """A classifier of transformers that somebody else has built.
+
+    Args:
+        net: The model, such as a ``BertForSequenceClassification``.
+        num_classes: Number of classes.
+        input_shape: Shape of one sample.
+    """
+
+    def __init__(self, net: nn.Module, num_classes: int, *, input_shape: Sequence[int]):
+        label = type(net).__name__
+        settings: Any = net.config
+        if settings.num_labels != num_classes:
+            raise UserError(
+                f"the {label} has {settings.num_labels} outputs, and the data have {num_classes} "
+                f"classes; build it with num_labels={num_classes}"
+            )
+        text = getattr(net, "main_input_name", "input_ids") == "input_ids"
+        classifier = _find_classifier(label, net, num_classes)
+        super().__init__(net, classifier, num_classes, input_shape=input_shape, label=label)
+        self._padding = (settings.pad_token_id or 0) if text else None
+
+
+def is_transformers_model(model: Any) -> bool:
+    """Whether an object is a model of transformers."""
+    module = type(model).__module__
+    return module.partition(".")[0] == "transformers" and hasattr(model, "config")
+
+
+class HFModel(_Transformer):
     """Text and image classifiers of transformers, such as ``hf:bert-base-uncased`` or a local path.
 
     Text comes as a mapping of the tokenizer's tensors (``input_ids``, ``attention_mask``, ...) or
@@ -80,25 +135,6 @@ class HFModel(Adapter):
         )
         self._padding = settings.pad_token_id if task == "text" else None
         self._try(probe, label)
-
-    def encode(self, x: Tensor | Mapping[str, Tensor]) -> Tensor:
-        """Return what the library's classifier would read."""
-        features: Tensor = self.net(**self._arguments(x)).logits
-        return features
-
-    def _arguments(self, x: Tensor | Mapping[str, Tensor]) -> dict[str, Tensor]:
-        if isinstance(x, Mapping):
-            if "labels" in x:
-                raise UserError("the inputs hold 'labels'; give them to the loss, not to the model")
-            return dict(x)
-        if self._padding is None:  # images
-            return {"pixel_values": x}
-        if x.is_floating_point() or x.dim() != 2:
-            raise UserError(
-                "a text model takes a mapping of tensors or token ids of shape (B, length), "
-                f"got {x.dtype} of shape {tuple(x.shape)}"
-            )
-        return {"input_ids": x, "attention_mask": x.ne(self._padding).long()}
 
 
 def _configuration(name: str, num_classes: int, changes: Mapping[str, Any]) -> Any:

@@ -138,7 +138,7 @@ class TableEncoder:
         """Return the encoder as plain values."""
         return {
             "kind": "table",
-            "columns": [asdict(column) for column in self.columns],
+            "columns": [{**asdict(c), "values": list(c.values)} for c in self.columns],
             "id_column": self.id_column,
             "label_column": self.label_column,
         }

@@ -18,7 +18,7 @@ from edgemask.data.readers._own import Listing, bundle_of_files
 from edgemask.data.tables import from_table
 from edgemask.errors import DataError
 
-__all__ = ["csvfile", "parquet", "read_table"]
+__all__ = ["csvfile", "parquet", "picture_files", "read_table"]
 
 _SPLITS = {"train": "train", "test": "test", "val": "val", "valid": "val", "validation": "val"}
 _PICTURES = ("path", "file", "filename", "file_name", "image", "image_path")
@@ -187,6 +187,17 @@ def _picture_column(table: Columns) -> str | None:
         if named and all(Path(word).suffix.lower() in EXTENSIONS for word in named):
             return name
     return None
+
+
+def picture_files(path: Path) -> list[Path]:
+    """Return the image files that a table lists."""
+    table = read_table(path)
+    column = _picture_column(table)
+    if column is None:
+        raise DataError(
+            f"{path}: has no column of image files ({', '.join(_PICTURES)}), which the model takes"
+        )
+    return [_file(path, table, column, place) for place in range(len(table))]
 
 
 def _pictures(

@@ -94,7 +94,7 @@ def test_predict_says_which_arrays_there_are(call, trained, arrays):
 @sweep(
     ("arguments", "words"),
     [
-        ([], "image files, or --npz"),
+        ([], "image files or a table, or --npz"),
         (["no.png"], "there is no file or folder no.png"),
         (["--npz", "no.npz"], "there is no such file"),
         (["a.png", "--npz", "no.npz"], "not both"),

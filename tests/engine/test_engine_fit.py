@@ -157,7 +157,7 @@ def test_a_place_for_the_head_in_a_model_that_knows_its_own(tmp_path):
     [
         ((np.zeros((4, 2), np.float32),), "needs labels"),
         (("digits", [0, 1]), "its own labels"),
-        ((42,), "got <class 'int'>"),
+        ((42,), "cannot read a int as samples"),
         (("digit",), "'digits'"),
     ],
 )

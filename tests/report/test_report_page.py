@@ -312,7 +312,7 @@ def test_corrections_are_shown_before_and_after(make_run: RunMaker, tmp_path: Pa
     counts = {"kept": 4, "relabelled": 3, "dropped": 2, "before": [9, 9, 9], "after": [6, 10, 9]}
     (fixed / "summary.json").write_text(json.dumps(summary | {"corrections": counts}))
     text = write_report([fixed], tmp_path).html.read_text()
-    assert "4 labels reviewed and kept, 3 changed, 2 samples dropped" in text
+    assert "Labels reviewed and kept: 4, changed: 3; samples dropped: 2" in text
     table = corrections_table(read_run(fixed))
     assert table is not None
     assert [[cell.value for cell in row[1:]] for row in table.cells] == [

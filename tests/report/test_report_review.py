@@ -348,6 +348,33 @@ def test_without_scripts_the_samples_are_a_table(browser: Any, page: Path) -> No
         browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
 
 
+def test_what_was_reviewed_before_an_audit_is_kept_as_it_was(
+    browser: Any, tmp_path: Path, saved: Callable[[], Path]
+) -> None:
+    folder = write_audit(tmp_path / "again", draw=0)
+    table, order = columns(folder), listed(folder)
+    names = ["cat", "dog", "cow", "hen"]
+    # The audit has the corrected label of the first sample: it was another when it was reviewed.
+    first, second = order[:2]
+    former = names[(table["given"][first] + 1) % 4]
+    decisions = [
+        {"id": str(table["id"][first]), "action": "relabel", "given": former,
+         "label": names[table["given"][first]]},
+        {"id": str(table["id"][second]), "action": "keep"},
+        {"id": "gone.png", "action": "drop", "given": "cat"},
+    ]  # fmt: skip
+    facts = json.loads((folder / "audit.json").read_text())
+    (folder / "audit.json").write_text(json.dumps(facts | {"decisions": decisions}))
+    visit(browser, write_audit_report(folder))
+    assert text(browser, "review-count").startswith("2 of 60 decided")
+    press(browser, "k")
+    rows = [(row.id, row.action, row.label, row.given) for row in read_corrections(saved()).rows]
+    assert rows[0] == (decisions[0]["id"], "relabel", decisions[0]["label"], former)
+    assert rows[1] == (decisions[1]["id"], "keep", "", "")
+    assert rows[2][0] == str(table["id"][order[2]])
+    assert rows[3] == ("gone.png", "drop", "", "cat")
+
+
 def test_a_run_is_reviewed_in_the_same_way(
     browser: Any, make_run: RunMaker, tmp_path: Path, saved: Callable[[], Path]
 ) -> None:

@@ -297,8 +297,8 @@ def corrections_table(run: RunRecord) -> Table | None:
         key: int(finite_number(stored.get(key)) or 0) for key in ("kept", "relabelled", "dropped")
     }
     caption = (
-        f"{numbers['kept']} labels reviewed and kept, {numbers['relabelled']} changed, "
-        f"{numbers['dropped']} samples dropped; labels by class, test samples included"
+        f"Labels reviewed and kept: {numbers['kept']}, changed: {numbers['relabelled']}; samples "
+        f"dropped: {numbers['dropped']}. Labels by class, test samples included"
     )
     return Table(["class", "before", "after", "change"], rows, caption)
 

@@ -67,7 +67,7 @@ def review_of_audit(audit: AuditRecord, folder: Path) -> Review:
     order = audit.order[samples["listed"][audit.order]]
     return _review(
         ids=samples["id"],
-        given=samples["given"],
+        given=_as_reviewed(audit),
         suggested=samples["suggested"],
         score=samples["trust"],
         reason=samples["reason"],
@@ -80,6 +80,22 @@ def review_of_audit(audit: AuditRecord, folder: Path) -> Review:
         folder=folder,
         decisions=audit.decisions,
     )
+
+
+def _as_reviewed(audit: AuditRecord) -> Array:
+    """Return the given labels; of samples that were decided on before, those of that time.
+
+    The audit has the corrected labels of these, and decisions are about the labels as they came.
+    """
+    given = audit.samples["given"].copy()
+    number = {_line(name): n for n, name in enumerate(audit.class_names)}
+    former = {
+        row["id"]: number[row["given"]] for row in audit.decisions if row.get("given") in number
+    }
+    if former:
+        for place, name in enumerate(audit.samples["id"].tolist()):
+            given[place] = former.get(_line(name), given[place])
+    return given
 
 
 def _with_files(audit: AuditRecord, order: Array) -> dict[int, Mapping[str, Any]]:

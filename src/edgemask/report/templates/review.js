@@ -70,7 +70,7 @@
   const rowOf = new Map(data.id.map((id, row) => [id, row]));
   const numberOf = new Map(data.classes.map((name, number) => [name, number]));
   const placeInCheck = new Map(data.check.map((row, place) => [row, place + 1]));
-  const decisions = new Map(); // by id: { action, label }; label is the name of a class
+  const decisions = new Map(); // by id: { action, label, given }; given only where it was read
   const others = new Map(); // decisions about samples that are not on this page, as they were read
   const undone = [];
   const state = { tab: "listed", queue: [], at: 0, page: 0 };
@@ -110,7 +110,8 @@
       if (!decision) return;
       const place = placeInCheck.get(row);
       const label = decision.action === "relabel" ? decision.label : "";
-      lines.push([id, decision.action, label, data.classes[data.given[row]], place ? String(place) : ""]);
+      const given = decision.given ?? data.classes[data.given[row]];
+      lines.push([id, decision.action, label, given, place ? String(place) : ""]);
     });
     others.forEach((row, id) => lines.push([id, row.action, row.label || "", row.given || "", ""]));
     return lines.map((line) => `${line.map(field).join(",")}\n`).join("");
@@ -141,7 +142,7 @@
       others.set(row.id, row);
       return "";
     }
-    decisions.set(row.id, { action: row.action, label: row.action === "relabel" ? row.label : "" });
+    decisions.set(row.id, { action: row.action, label: row.action === "relabel" ? row.label : "", given: row.given || "" });
     return "";
   }
   function load(text) {

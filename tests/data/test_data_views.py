@@ -13,10 +13,12 @@ from torch import Tensor
 from edgemask._random import torch_stream
 from edgemask.data import Loader, from_arrays, load, views
 from edgemask.data.augment.basic import CutOut, FeatureJitter, Flip, PadCrop
+from edgemask.data.augment.ops import OPERATIONS
 from edgemask.data.augment.policies import (
     AutoAugment,
     ColourJitter,
     RandAugment,
+    RandomOperations,
     RandomRotation,
     sub_policies,
 )
@@ -25,7 +27,8 @@ from edgemask.errors import UserError
 from sweeps import sweep
 
 ALL_STEPS = [
-    PadCrop(4), Flip(), CutOut(8, (1, 2, 3)), AutoAugment(), RandAugment(), ColourJitter(),
+    PadCrop(4), Flip(), CutOut(8, (1, 2, 3)), AutoAugment(), RandAugment(), RandomOperations(),
+    ColourJitter(),
     RandomRotation(),
 ]  # fmt: skip
 
@@ -310,3 +313,27 @@ def test_float_images_have_no_strong_view() -> None:
         views.build(bundle, "strong")
     with pytest.raises(UserError, match="unknown view 'weka'"):
         views.build(bundle, "weka")
+
+
+def test_random_operations_are_different_and_within_their_strengths():
+    count = 4000
+    rounds = RandomOperations().draw(count, torch_stream(1))
+    assert len(rounds) == 3
+    chosen = torch.stack([operation for operation, _ in rounds])
+    # No image has an operation twice; each of the 14 comes in 3 of 14 rounds.
+    assert all(len(set(column)) == 3 for column in chosen.t().tolist())
+    shares = torch.stack([(chosen == number).float().mean() for number in chosen.unique()])
+    assert len(shares) == 14
+    assert shares.tolist() == pytest.approx([1 / 14] * 14, abs=0.01)
+    limits = {
+        "rotate": (-30, 30),
+        "posterize": (4, 8),
+        "brightness": (0.05, 0.95),
+        "translate_x": (-0.3, 0.3),
+    }
+    names = [name for name in OPERATIONS if name != "hue"]
+    operation, magnitude = rounds[0]
+    for name, (low, high) in limits.items():
+        values = magnitude[operation == names.index(name)]
+        assert low <= float(values.min()) < low + 0.1 * (high - low) + 1e-3, name
+        assert high - 0.1 * (high - low) - 1e-3 < float(values.max()) <= high, name

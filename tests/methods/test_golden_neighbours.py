@@ -1,4 +1,4 @@
-"""SSR, ProMix and NCE against values of their released functions."""
+"""SSR, ProMix and Neighborhood Collective Estimation against values of their released functions."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from edgemask.methods.nce import corrected_labels, label_disagreement
+from edgemask.methods.neighborhood import corrected_labels, label_disagreement
+from edgemask.methods.parts.fmix import low_frequency_mask
 from edgemask.methods.parts.neighbours import balanced_votes, nearest_samples
 from edgemask.methods.parts.selection import balanced_indices
+from edgemask.methods.promix import guess_more, high_confidence, unbiased
 from edgemask.methods.ssr import relabel, selected_by_votes
 
 GOLDEN = json.loads(Path(__file__).parents[1].joinpath("golden/six_systems.json").read_text())
@@ -54,7 +56,7 @@ def test_ssr_repeats_small_classes_as_released():
         assert sorted(counts[members].tolist()) == sorted(released[members].tolist())
 
 
-def test_nce_verifies_and_corrects_as_released():
+def test_neighborhood_verifies_and_corrects_as_released():
     golden = GOLDEN["nce"]
     features, logits = wave(50, 512, 1.7, 0.03, 0.011), wave(50, 5, 0.9, 1.7, 0.13, 2.0)
     labels = 3 * torch.arange(50) % 5
@@ -71,3 +73,24 @@ def test_nce_verifies_and_corrects_as_released():
         threshold=0.5,
     )
     assert pseudo.tolist() == golden["pseudo"]
+
+
+def test_promix_chooses_and_guesses_as_released():
+    golden = GOLDEN["promix"]
+    z1, z2 = wave(20, 5, 0.9, 1.7, 0.13), wave(20, 5, 0.9, 1.7, 0.14)
+    first, second = z1.softmax(dim=1), z2.softmax(dim=1)
+    i = torch.arange(20)
+    chosen = high_confidence(i % 4 == 0, first, 2 * i % 5, 0.6)
+    assert places(chosen) == golden["chosen"]
+    more = guess_more(chosen, first, second, tau=0.6, share=0.9)
+    assert places(more) == golden["after_guessing"]
+    prior = torch.tensor([0.3, 0.25, 0.2, 0.15, 0.1])
+    row = unbiased(z1, prior, 0.8)[0].tolist()
+    assert row == pytest.approx(golden["debias_pl_row0"], abs=1e-6)
+
+
+def test_masks_of_fmix_cover_as_much_as_released():
+    generator = torch.Generator().manual_seed(0)
+    sums = {float(low_frequency_mask(0.37, (8, 8), generator).sum()) for _ in range(20)}
+    assert sums == {23.0, 24.0}  # floor or ceiling of 23.68, by a coin
+    assert GOLDEN["promix"]["fmix_mask_sum"] in sums

@@ -34,8 +34,11 @@ def equal(first, second):
 
 @pytest.mark.slow
 # One with two networks and a table, one with a momentum copy, a queue and thresholds, one whose
-# networks take turns on a division.
-@pytest.mark.parametrize("name", ["ca2c", "josnc", "dividemix"])
+# networks take turns on a division; oversampling, a phase of its own length, class priors.
+@pytest.mark.parametrize(
+    "name",
+    ["ca2c", "jo-snc", "dividemix", "ssr", "neighborhood-collective-estimation", "promix"],
+)
 def test_two_processes_remember_the_same(name, tmp_path):
     settings = merge(SETTINGS, {"method": {"name": f"object:{name}"}})
     torchrun(WORKER, name, json.dumps(settings), str(tmp_path / "run"))
@@ -46,6 +49,6 @@ def test_two_processes_remember_the_same(name, tmp_path):
     assert np.isfinite(trust).all()
     if name == "ca2c":  # warm-up: two votes of two networks; then two votes of one
         assert states[0]["counts"]["values"].sum(dim=1).tolist() == [6.0] * 99
-    if name == "josnc":
+    if name == "jo-snc":
         assert not states[0]["clean"]["values"].isnan().any()
         assert len(set(states[0]["memory"]["rows"]["index"].tolist())) == 63

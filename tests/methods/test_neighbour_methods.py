@@ -1,4 +1,4 @@
-"""SSR and NCE on the loop: what they feed, what a step minimises, edge cases, accuracy."""
+"""SSR, NCE and ProMix: what they feed, what a step minimises, edge cases, accuracy."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-import edgemask.methods.nce as nce_module
+import edgemask.methods.neighborhood as neighborhood_module
 from edgemask.data import Batch
 from edgemask.engine import Objects, load_run, resolve, train
 from edgemask.engine.recipes import RECIPES
 from edgemask.errors import UserError
 from edgemask.methods import METHODS, Clock, Task
+from edgemask.methods.parts.fmix import fmix, low_frequency_mask
 from edgemask.models import create
 from sweeps import sweep
 
+NEIGHBORHOOD = "neighborhood-collective-estimation"
 C, N, BATCH = 3, 30, 6
 CLOCK = Clock(5, 0, 1)
 
@@ -165,7 +167,7 @@ def test_ssr_may_start_from_small_weights():
         assert not part.bias.any()
 
 
-@sweep("name", ["ssr", "nce"])
+@sweep("name", ["ssr", NEIGHBORHOOD, "promix"])
 def test_models_without_features_are_refused(name, tmp_path):
     net = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
     config = resolve({"data": {"spec": "digits"}, "method": {"name": name}})
@@ -173,10 +175,10 @@ def test_models_without_features_are_refused(name, tmp_path):
         train(config, out=tmp_path / name, objects=Objects(model=lambda: net))
 
 
-def test_nce_exchanges_divisions_and_is_as_long_as_its_longer_part(monkeypatch):
-    method = a_method("nce", warmup=2, theta_v=0.5)
+def test_neighborhood_exchanges_divisions_and_is_as_long_as_its_longer_part(monkeypatch):
+    method = a_method(NEIGHBORHOOD, warmup=2, theta_v=0.5)
     scores = iter([torch.linspace(0, 1, N), torch.linspace(1, 0, N)])
-    monkeypatch.setattr(nce_module, "label_disagreement", lambda *_: next(scores))
+    monkeypatch.setattr(neighborhood_module, "label_disagreement", lambda *_: next(scores))
     first, second = method.begin("train/first", 2), method.begin("train/second", 2)
     # The first network scores first, for the second one.
     assert second.feeds["labelled"].indices.tolist() == list(range(15))
@@ -188,19 +190,19 @@ def test_nce_exchanges_divisions_and_is_as_long_as_its_longer_part(monkeypatch):
     assert {type(net.neck) for net in method.nets.values()} == {nn.Linear}
 
 
-def test_nce_corrects_by_sure_labels_alone(monkeypatch):
-    method = a_method("nce", warmup=2, theta_c=0.3)
+def test_neighborhood_corrects_by_sure_labels_alone(monkeypatch):
+    method = a_method(NEIGHBORHOOD, warmup=2, theta_c=0.3)
     asked = {}
 
     def corrected(features, logits, labels, *, unlabelled, candidates, count, threshold):
         asked.update(candidates=candidates, count=count, threshold=threshold)
         return torch.ones_like(unlabelled)
 
-    monkeypatch.setattr(nce_module, "corrected_labels", corrected)
-    monkeypatch.setattr(nce_module, "label_disagreement", lambda *_: torch.arange(N) / N)
+    monkeypatch.setattr(neighborhood_module, "corrected_labels", corrected)
+    monkeypatch.setattr(neighborhood_module, "label_disagreement", lambda *_: torch.arange(N) / N)
     method.begin("train/first", 2)
     assert (method.corrections["first"].values == -1).all()  # too few candidates
-    monkeypatch.setattr(nce_module, "_LEAST_CANDIDATES", 3)
+    monkeypatch.setattr(neighborhood_module, "_LEAST_CANDIDATES", 3)
     method.begin("train/first", 2)
     kept = math.ceil(0.75 * N)
     assert asked["candidates"].tolist() == list(range(N // 2))
@@ -208,13 +210,13 @@ def test_nce_corrects_by_sure_labels_alone(monkeypatch):
     table = method.corrections["first"].values
     assert table.tolist() == [-1] * kept + [1] * (N - kept)
     assert method.end_epoch(2)["train/corrected"] == pytest.approx((N - kept) / N / 2)
-    assert not a_method("nce", theta_c=0.0).corrects
-    assert not a_method("nce", correct_above=0.4).corrects  # the noise rate is known
+    assert not a_method(NEIGHBORHOOD, theta_c=0.0).corrects
+    assert not a_method(NEIGHBORHOOD, correct_above=0.4).corrects  # the noise rate is known
 
 
 @sweep("strong", [False, True])
-def test_step_of_nce_by_hand(strong):
-    method = a_method("nce", warmup=2, alpha=0.0, strong_labelled=strong)
+def test_step_of_neighborhood_by_hand(strong):
+    method = a_method(NEIGHBORHOOD, warmup=2, alpha=0.0, strong_labelled=strong)
     phase = method.begin("train/first", 2)
     method.weights["first"].write(torch.arange(N), torch.full((N,), 0.7))
     table = torch.full((N,), -1)
@@ -232,7 +234,7 @@ def test_step_of_nce_by_hand(strong):
     logits = net(torch.cat(labelled.views[:2]))
     by_label = -(target * logits.log_softmax(dim=1)).sum(dim=1).mean()
     mean = logits.softmax(dim=1).mean(dim=0)
-    prior = sum(math.log(1 / C / float(mean[c])) / C for c in range(C))
+    prior = sum(math.log(1 / C / float(mean[c].detach())) / C for c in range(C))
     views, goal = unlabelled.views[2], torch.tensor([2, -1, 0, -1])
     if strong:
         views = torch.cat([views, labelled.views[2]])
@@ -240,6 +242,129 @@ def test_step_of_nce_by_hand(strong):
     rows = net(views).log_softmax(dim=1)
     corrected = -sum(rows[i, c] for i, c in enumerate(goal.tolist()) if c >= 0) / len(goal)
     torch.testing.assert_close(result.loss, by_label + prior + corrected)
+
+
+def test_promix_chooses_by_class_and_each_network_for_itself():
+    method = a_method("promix", warmup=2, rho=0.4)
+    method.begin("train", 2)
+    for name, net in method.nets.items():
+        with torch.no_grad():
+            losses = F.cross_entropy(net.eval()(method.x), method.task.labels, reduction="none")
+        chosen = method.selected[name].values.bool()
+        for label in range(C):
+            members = method.task.labels == label
+            quota = min(math.ceil(0.4 * N / C), int(members.sum()))
+            best = losses[members].sort().values[:quota]
+            assert sorted(losses[members & chosen].tolist()) == pytest.approx(best.tolist())
+        assert type(net.auxiliary) is nn.Linear
+    assert method.trust() is None  # nothing was trained on
+
+
+def cross_entropy(logits, target):
+    """The cross entropy of each row by its definition."""
+    return [-float((t * z.log_softmax(0)).sum()) for z, t in zip(logits, target, strict=True)]
+
+
+def test_step_of_promix_by_hand():
+    method = a_method(
+        "promix", warmup=1, alpha=0.0, fmix=False, tau=0.4, ramp=10.0, guess_epochs=5, debias=0.5
+    )
+    phase = method.begin("train", 5)
+    prior = {key: torch.tensor([0.5, 0.3, 0.2]) for key in method.priors}
+    prior["second/others"] = torch.tensor([0.1, 0.1, 0.8])
+    for key, values in prior.items():
+        method.priors[key].values = values
+    batch = a_batch(method, list(range(0, 24, 2)), 2)
+    states = {
+        name: {key: value.clone() for key, value in net.state_dict().items()}
+        for name, net in method.nets.items()
+    }
+    result = method.step(phase, {"train": batch}, CLOCK)
+    for name, net in method.nets.items():
+        net.load_state_dict(states[name])
+
+    outputs = {}
+    for name, net in method.nets.items():
+        weak, strong = (net.embed(view) for view in batch.views)
+        outputs[name] = [
+            part(features) for part in (net.head, net.auxiliary) for features in (weak, strong)
+        ]
+    p = {name: out[0].detach().softmax(dim=1) for name, out in outputs.items()}
+    total, sizes = 0.0, []
+    for name, net in method.nets.items():
+        trusted = [
+            bool(method.selected[name].values[i]) or float(p[name][row, y]) > 0.4
+            for row, (i, y) in enumerate(zip(batch.index, batch.target, strict=True))
+        ]
+        p1, p2 = p["first"], p["second"]
+        sure = [
+            row
+            for row in range(12)
+            if not trusted[row]
+            and p1[row].argmax() == p2[row].argmax()
+            and min(p1[row].max(), p2[row].max()) > 0.4
+        ]
+        sure.sort(key=lambda row: -float(p1[row].max() + p2[row].max()))
+        room = int(0.9 * 12) - sum(trusted)
+        chosen = [row for row in range(12) if trusted[row] or row in sure[: max(room, 0)]]
+        others = [row for row in range(12) if row not in chosen]
+        sizes.append(len(chosen))
+        bias = 0.5 * prior[f"{name}/chosen"].log()
+        guess = (outputs[name][0] - bias).argmax(dim=1)
+        labels = torch.tensor([batch.target[r] if trusted[r] else guess[r] for r in range(12)])
+        target = F.one_hot(labels, C).float()[chosen]
+        gain = 0.5
+        for weak, strong in (outputs[name][:2], outputs[name][2:]):
+            total += np.mean(cross_entropy(weak[chosen] + bias, target))
+            total += gain * np.mean(cross_entropy(strong[chosen] + bias, target))
+        # With alpha 0 nothing is mixed: the chosen images once more, for either classifier.
+        again = [part(net.embed(batch.views[0][chosen])) for part in (net.head, net.auxiliary)]
+        total += gain * sum(np.mean(cross_entropy(z + bias, target)) for z in again)
+        bias = 0.5 * prior[f"{name}/others"].log()
+        q = (outputs[name][0] - bias).softmax(dim=1).detach()[others] ** 2
+        q = q / q.sum(dim=1, keepdim=True)
+        # 100 of 600 epochs are 1.7 of 10: the weight is at its end.
+        if others:
+            total += 0.1 * np.mean(cross_entropy(outputs[name][2][others] + bias, q))
+            total += 0.1 * gain * np.mean(cross_entropy(outputs[name][3][others] + bias, q))
+    assert float(result.loss.detach()) == pytest.approx(total, abs=1e-4)
+    assert float(result.logs["selected"]) == pytest.approx(np.mean(sizes) / 12)
+
+    method.prior_momentum = 0.9
+    method.after_step(phase, CLOCK)
+    values = method.priors["first/chosen"].values
+    assert float(values.sum()) == pytest.approx(1, abs=1e-5)
+    assert not torch.equal(values, prior["first/chosen"])
+    trust = method.trust()
+    assert ((trust >= 0) & (trust <= 1)).all()
+
+
+@sweep("rho", [0.0, 1.0])
+def test_promix_with_hardly_any_or_all_labels_chosen_stays_finite(rho, tmp_path):
+    config = RECIPES["digits/promix"].config(
+        seeded(1),
+        {"data": {"limit": 80, "test_limit": 20}, "train": {"epochs": 2}},
+        {"method": {"options": {"rho": rho, "warmup": 1, "tau": 1.0, "guess_epochs": 0}}},
+    )
+    run = train(config, out=tmp_path / str(rho))
+    assert math.isfinite(run.history[-1]["train/loss"])
+
+
+def test_fmix_joins_images_in_large_shapes():
+    x = torch.stack([torch.full((1, 16, 16), float(i)) for i in range(6)])
+    target = torch.eye(6)
+    generator = torch.Generator().manual_seed(4)
+    mixed, goal, share, pairs = fmix(x, target, alpha=1.0, generator=generator)
+    for i in range(6):
+        assert set(mixed[i].unique().tolist()) <= {float(i), float(pairs[i])}
+        torch.testing.assert_close(goal[i], share * target[i] + (1 - share) * target[pairs[i]])
+    first = next(i for i in range(6) if pairs[i] != i)
+    assert float((mixed[first] == first).float().mean()) == pytest.approx(share, abs=1 / 256)
+    # Neighbouring pixels are nearly always on the same side.
+    masks = torch.stack([low_frequency_mask(0.5, (32, 32), generator) for _ in range(20)])
+    assert float((masks[:, 1:] != masks[:, :-1]).float().mean()) < 0.08
+    with pytest.raises(UserError, match="fmix=false"):
+        fmix(torch.zeros(4, 3), torch.eye(4), alpha=1.0, generator=generator)
 
 
 @functools.cache
@@ -266,7 +391,7 @@ def folder(tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["ssr", "nce"])
+@pytest.mark.parametrize("name", ["ssr", NEIGHBORHOOD, "promix"])
 def test_five_points_above_plain_training_and_knows_the_wrong_labels(name, folder):
     gains = []
     for seed in (1, 2, 3):

@@ -13,7 +13,13 @@ from torch import Generator, Tensor
 
 from edgemask._registry import Registry
 from edgemask.data.augment.basic import CutOut, FeatureJitter, Flip, PadCrop
-from edgemask.data.augment.policies import AutoAugment, ColourJitter, RandAugment, RandomRotation
+from edgemask.data.augment.policies import (
+    AutoAugment,
+    ColourJitter,
+    RandAugment,
+    RandomOperations,
+    RandomRotation,
+)
 from edgemask.data.images import Fit
 from edgemask.errors import UserError, unknown_name
 
@@ -111,7 +117,8 @@ _FILE = Path(__file__).with_name("views.toml")
 _STEPS: dict[str, Callable[..., Step]] = {
     step.__name__: step
     for step in (
-        AutoAugment, ColourJitter, CutOut, FeatureJitter, Flip, PadCrop, RandAugment, RandomRotation
+        AutoAugment, ColourJitter, CutOut, FeatureJitter, Flip, PadCrop, RandAugment,
+        RandomOperations, RandomRotation,
     )
 }  # fmt: skip
 

@@ -22,7 +22,8 @@ from edgemask.methods.elr import ELR
 from edgemask.methods.jocor import JoCoR
 from edgemask.methods.josnc import JoSNC
 from edgemask.methods.josrc import JoSRC
-from edgemask.methods.nce import NCE
+from edgemask.methods.neighborhood import NeighborhoodCollectiveEstimation
+from edgemask.methods.promix import ProMix
 from edgemask.methods.sop import SOP
 from edgemask.methods.ssr import SSR
 from edgemask.methods.supervised import Supervised
@@ -33,7 +34,6 @@ __all__ = [
     "CDR",
     "ELR",
     "METHODS",
-    "NCE",
     "SOP",
     "SSR",
     "UNICON",
@@ -46,7 +46,9 @@ __all__ = [
     "JoSNC",
     "JoSRC",
     "Method",
+    "NeighborhoodCollectiveEstimation",
     "Phase",
+    "ProMix",
     "Role",
     "Scorer",
     "StepResult",
@@ -69,9 +71,9 @@ METHODS: Registry[type[Method]] = Registry(
         "dividemix": DivideMix,
         "unicon": UNICON,
         "ssr": SSR,
-        "neighborhood-collective-estimation": NCE,
+        "neighborhood-collective-estimation": NeighborhoodCollectiveEstimation,
+        "promix": ProMix,
     },
-    aliases={"nce": "neighborhood-collective-estimation"},
 )
 
 Step = StepResult  # its former name, for methods written before

@@ -1,4 +1,4 @@
-"""What DivideMix, UNICON and NCE share: two networks in turn on a training set that is divided."""
+"""What DivideMix, UNICON and others share: two networks in turn on a divided training set."""
 
 from __future__ import annotations
 

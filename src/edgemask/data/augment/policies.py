@@ -18,7 +18,15 @@ from torch import Generator, Tensor
 from edgemask.data.augment.basic import erase_squares
 from edgemask.data.augment.ops import GREY, OPERATIONS, apply, rotate
 
-__all__ = ["AutoAugment", "ColourJitter", "Draw", "RandAugment", "RandomRotation", "sub_policies"]
+__all__ = [
+    "AutoAugment",
+    "ColourJitter",
+    "Draw",
+    "RandAugment",
+    "RandomOperations",
+    "RandomRotation",
+    "sub_policies",
+]
 
 
 class Draw(NamedTuple):
@@ -43,6 +51,20 @@ _RANGES = dict.fromkeys(_NAMES, (0.0, 0.0)) | {
     "translate_y": (0.0, 150 / 331),
 }
 
+# The same for RandomOperations, which goes from one end to the other.
+_STRENGTHS = {
+    "identity": (0.0, 0.0),
+    "autocontrast": (0.0, 0.0),
+    "equalize": (0.0, 0.0),
+    **dict.fromkeys(_ENHANCE, (0.05, 0.95)),
+    "posterize": (4.0, 8.0),
+    "rotate": (-30.0, 30.0),
+    "shear_x": (-0.3, 0.3),
+    "shear_y": (-0.3, 0.3),
+    "solarize": (0.0, 256.0),
+    "translate_x": (-0.3, 0.3),
+    "translate_y": (-0.3, 0.3),
+}
 
 SubPolicy = list[tuple[str, float, int]]
 
@@ -149,6 +171,50 @@ class RandAugment:
             places = torch.rand(2, len(images), generator=generator)
             images = erase_squares(images, places, covered * magnitude * shorter, grey)
         return images
+
+
+@dataclass(frozen=True)
+class RandomOperations:
+    """Different operations per image, each at a random strength, and a hole of random size.
+
+    Drawn from 14: the identity, autocontrast, equalize; brightness, colour, contrast and sharpness
+    times 0.05 to 0.95; posterize to 4 to 8 bits; solarize above 0 to 256; rotations by up to 30
+    degrees, shears by up to 0.3 and translations by up to 0.3 of the side, either way. The hole has
+    a side of up to half the shorter one. This is the strong view of ProMix.
+
+    Args:
+        count: Operations per image.
+        fill: The value of each channel in the hole.
+
+    Shape: uint8 ``(B, C, H, W)`` to the same.
+    """
+
+    count: int = 3
+    fill: tuple[int, ...] = (125, 123, 114)
+
+    def draw(self, count: int, generator: Generator) -> list[Draw]:
+        """Draw the choices for ``count`` images: a round for each operation; -1 is the identity."""
+        order = torch.rand(count, len(_STRENGTHS), generator=generator).argsort(dim=1)
+        names = [_NUMBER.get(name, -1) for name in _STRENGTHS]
+        ends = torch.tensor(list(_STRENGTHS.values()))
+        rounds = []
+        for chosen in order[:, : self.count].unbind(dim=1):
+            low, high = ends[chosen].unbind(dim=1)
+            part = torch.rand(count, generator=generator)
+            operation = torch.tensor(names)[chosen]
+            magnitude = low + part * (high - low)
+            bits = (4 + 5 * part).floor().clamp(max=8)
+            magnitude = torch.where(operation == _NUMBER["posterize"], bits, magnitude)
+            rounds.append(Draw(operation, magnitude))
+        return rounds
+
+    def __call__(self, images: Tensor, generator: Generator) -> Tensor:
+        """Draw for each image and return the changed images."""
+        for operation, magnitude in self.draw(len(images), generator):
+            images = apply(images, _NAMES, operation, magnitude)
+        places = torch.rand(2, len(images), generator=generator)
+        sides = torch.rand(len(images), generator=generator) * min(images.shape[-2:]) / 2
+        return erase_squares(images, places, sides, self.fill)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@
 - :mod:`~edgemask.methods.parts.neighbours`: the samples that are most alike;
 - :mod:`~edgemask.methods.parts.pseudo_labels`: targets in place of the given label;
 - :mod:`~edgemask.methods.parts.mixing`: mix-up;
+- :mod:`~edgemask.methods.parts.fmix`: images joined along random shapes;
 - :mod:`~edgemask.methods.parts.losses`: terms of losses;
 - :mod:`~edgemask.methods.parts.schedules`: numbers that change with the epoch.
 """

@@ -1,4 +1,4 @@
-"""NCE: labels verified by the predictions of the nearest samples, and corrected by their labels."""
+"""Labels verified by the predictions of the nearest samples, and corrected by their labels."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from edgemask.methods.parts.neighbours import nearest_samples
 if TYPE_CHECKING:
     from edgemask.data import Batch
 
-__all__ = ["NCE", "corrected_labels", "label_disagreement"]
+__all__ = ["NeighborhoodCollectiveEstimation", "corrected_labels", "label_disagreement"]
 
 _STEPS: tuple[Role, ...] = ("pseudo", "pseudo", "main", "main")
 _LEAST_CANDIDATES = 200
@@ -98,7 +98,7 @@ def corrected_labels(
 
 
 @options
-class NCE(Division):
+class NeighborhoodCollectiveEstimation(Division):
     """Verify labels by the neighbours' predictions, correct others by the neighbours' labels.
 
     Two networks in turn, after a warm-up. At the start of an epoch each network, in ``eval()``,

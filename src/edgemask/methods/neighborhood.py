@@ -242,7 +242,7 @@ class NeighborhoodCollectiveEstimation(Division):
         if self.strong_labelled:
             views.append(labelled.views[2])
             labels.append(labelled.target)
-        if views:
+        if sum(map(len, labels)) > 1:  # batch normalisation cannot work on one row
             target = torch.cat(labels)
             logits = self.logits(name, torch.cat(views))
             # The mean is over all rows, those without a label included.

@@ -30,4 +30,4 @@ def test_train_takes_corrections(call, read, tmp_path):
     assert found["corrections"]["dropped"] == 1
     decisions.write_text("id,action\n1797,drop\n")
     message = call("train", "--data", "digits", "--corrections", decisions, code=2).stderr
-    assert "line 2: there is no sample '1797' in the data; rows are numbered 0 to 1437" in message
+    assert "line 2: there is no sample '1797' in the data; samples are called like '0'" in message

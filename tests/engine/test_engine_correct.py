@@ -6,7 +6,10 @@ import hashlib
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
+
+import edgemask as em
 
 from edgemask.engine.correct import write_corrected
 from edgemask.errors import UserError
@@ -84,6 +87,38 @@ def test_a_table(tmp_path: Path) -> None:
     write_corrected(source, rows, tmp_path / "again.csv", id="key")
     assert (tmp_path / "again.csv").read_bytes() == (tmp_path / "fixed.csv").read_bytes()
     assert source.read_bytes() == before
+
+
+def test_ids_and_labels_of_a_table_are_those_of_training(tmp_path: Path) -> None:
+    source = tmp_path / "table.csv"
+    lines = [f"{n},{n % 2}.0" for n in range(30)]
+    source.write_text("\n\n".join(["x,label", *lines]) + "\n")  # empty lines are no rows
+    bundle = em.data.load(f"csv:{source}")
+    place = 7
+    name, given = bundle.train.names[place], bundle.class_names[bundle.train.labels[place]]
+    other = next(label for label in bundle.class_names if label != given)
+    write_corrected(source, _decisions(f"{name},relabel,{other}"), tmp_path / "fixed.csv")
+    again = em.data.load(f"csv:{tmp_path / 'fixed.csv'}")
+    assert again.class_names == bundle.class_names
+    changed = [
+        row
+        for row, (old, new) in enumerate(
+            zip(lines, (tmp_path / "fixed.csv").read_text().splitlines()[1:], strict=True)
+        )
+        if old != new
+    ]
+    assert changed == [int(name)]
+
+
+def test_a_parquet_file(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"key": list("abcd"), "x": [1.5, None, 3.0, 4.0], "label": [1, 2, 1, 2]})
+    frame.to_parquet(tmp_path / "a.parquet")
+    rows = _decisions("a,relabel,2", "c,drop")
+    write_corrected(tmp_path / "a.parquet", rows, tmp_path / "b.parquet", id="key")
+    new = pd.read_parquet(tmp_path / "b.parquet")
+    assert new["label"].tolist() == [2, 2, 2]
+    assert new["key"].tolist() == ["a", "b", "d"]
+    assert new.dtypes.tolist() == frame.dtypes.tolist()
 
 
 def test_a_list_of_images_still_finds_them(tmp_path: Path) -> None:

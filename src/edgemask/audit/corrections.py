@@ -151,7 +151,9 @@ class Corrections:
             places[key] = place
         for key, row in wanted.items():
             if key not in places:
-                rows = f"; rows are numbered 0 to {count - 1}" if ids is None else ""
+                rows = f"; rows are numbered 0 to {count - 1}"
+                if ids is not None and count:
+                    rows = f"; samples are called like {printable(ids[0])!r}"
                 raise UserError(f"{row.where}: there is no sample {key!r} in the data{rows}")
         return places
 

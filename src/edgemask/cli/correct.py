@@ -16,7 +16,7 @@ __all__ = ["correct"]
 def correct(
     data: Annotated[
         str,
-        typer.Argument(metavar="DATA", help="imagefolder:PATH, csv:FILE or npz:FILE, or a path."),
+        typer.Argument(metavar="DATA", help="imagefolder:PATH, csv:FILE, parquet:FILE, npz:FILE."),
     ],
     corrections: Annotated[
         Path, typer.Option(metavar="FILE", help="The CSV file that the review page saves.")
@@ -25,14 +25,14 @@ def correct(
         Path, typer.Option(metavar="PATH", help="The new file, or the new folder of images.")
     ],
     label: Annotated[
-        str, typer.Option(metavar="COLUMN", help="The column of a CSV file with the labels.")
+        str, typer.Option(metavar="COLUMN", help="The column of a table with the labels.")
     ] = "label",
     id_: Annotated[
         str | None,
         typer.Option(
             "--id",
             metavar="COLUMN",
-            help="The column that names its samples. (default: path, or the row number from 0)",
+            help="The column that names its samples. (default: image files, or row numbers)",
         ),
     ] = None,
     copy: Annotated[

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from edgemask.errors import DataError, MissingExtraError, nearest, one_line
 
-__all__ = ["Columns", "columns_of", "is_frame", "read_csv", "read_parquet"]
+__all__ = ["Columns", "columns_of", "is_frame", "read_csv", "read_parquet", "separator_of"]
 
 _DELIMITERS = ",;\t|"
 _DECIMAL = re.compile(r"\s*[+-]?\d+,\d+\s*")
@@ -187,7 +187,7 @@ def read_csv(path: Path) -> Columns:
         with path.open(newline="", encoding="utf-8-sig") as file:
             first = file.readline()
             file.seek(0)
-            separator = max(_DELIMITERS, key=lambda mark: _outside_quotes(first, mark))
+            separator = separator_of(first)
             reader = csv.reader(file, delimiter=separator, strict=True)
             header = [name.strip() for name in next(reader, [])]
             if not header:
@@ -231,8 +231,10 @@ def _rows(reader: Any, width: int, path: Path) -> Iterator[tuple[int, list[str]]
         yield reader.line_num, row
 
 
-def _outside_quotes(line: str, mark: str) -> int:
-    return sum(part.count(mark) for part in line.split('"')[::2])
+def separator_of(header: str) -> str:
+    """Return the mark between the columns of a text file, by its first line."""
+    outside = "".join(header.split('"')[::2])  # of quotes
+    return max(_DELIMITERS, key=outside.count)
 
 
 def read_parquet(path: Path) -> Columns:

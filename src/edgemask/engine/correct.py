@@ -14,15 +14,26 @@ from typing import Any
 
 import numpy as np
 
-from edgemask._files import write_arrays, write_text
+from edgemask._files import atomic_write, write_arrays, write_text
 from edgemask.audit import CorrectedLabels, Corrections, read_corrections
+from edgemask.data.columns import separator_of
+from edgemask.data.labels import find_classes, labels_from_text
+from edgemask.data.readers.csvfile import picture_column, read_table
 from edgemask.data.readers.imagefolder import list_images
+from edgemask.data.rows import RowNames
 from edgemask.data.splits import relative_name
 from edgemask.errors import DataError, UserError
 
 __all__ = ["CorrectedData", "write_corrected"]
 
-_KINDS = {".csv": "csv", ".npz": "npz"}
+_KINDS = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".tab": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".npz": "npz",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,11 +66,12 @@ def write_corrected(
     """Write data with corrected labels; the original stays as it is.
 
     Args:
-        data: ``imagefolder:PATH``, ``csv:FILE`` or ``npz:FILE``, or the path alone.
+        data: ``imagefolder:PATH``, ``csv:FILE``, ``parquet:FILE`` or ``npz:FILE``, or the path
+            alone.
         corrections: What was decided: a CSV file, a frame or a list of mappings.
         out: The new file, or for an image folder the new folder; it must not exist yet.
-        label: The column of a CSV file that holds the labels.
-        id: The column that names its samples; otherwise ``path``, or the row number from 0.
+        label: The column of a table that holds the labels.
+        id: The column that names its samples; otherwise image files, or row numbers from 0.
         copy: Whether to copy images; otherwise links to them are made.
 
     Raises:
@@ -78,12 +90,12 @@ def write_corrected(
         raise UserError(f"{target}: the corrected data are a {source.suffix} file as well")
     if kind == "npz":
         return _npz(source, decisions, target)
-    return _csv(source, decisions, target, label, id)
+    return _table(source, decisions, target, label, id)
 
 
 def _source(spec: str) -> tuple[str, Path]:
     kind, colon, rest = spec.partition(":")
-    if colon and kind in ("imagefolder", "csv", "npz"):
+    if colon and kind in ("imagefolder", *_KINDS.values()):
         return kind, Path(rest).expanduser()
     path = Path(spec).expanduser()
     if path.is_dir():
@@ -91,7 +103,7 @@ def _source(spec: str) -> tuple[str, Path]:
     if path.suffix.lower() in _KINDS:
         return _KINDS[path.suffix.lower()], path
     raise UserError(
-        f"{spec!r} cannot be written anew: expected an image folder, a CSV file or an .npz file of "
+        f"{spec!r} cannot be written anew: expected an image folder, a table or an .npz file of "
         "your own; to train on corrected labels of other data, use train --corrections"
     )
 
@@ -167,41 +179,51 @@ def _write_folder(pairs: Sequence[tuple[Path, Path]], out: Path, *, copy: bool) 
             shutil.rmtree(half, ignore_errors=True)
 
 
-def _csv(
+def _table(
     source: Path, decisions: Corrections, out: Path, label: str, key: str | None
 ) -> CorrectedData:
-    if not source.is_file():
-        raise DataError(f"{source}: there is no such file")
-    try:
-        raw = source.read_bytes().decode("utf-8")
-        text = raw.removeprefix("\ufeff")
-        first = text.partition("\n")[0]
-        delimiter = max(",;\t|", key=lambda mark: sum(p.count(mark) for p in first.split('"')[::2]))
-        rows = [
-            row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row
-        ]
-    except (OSError, csv.Error, UnicodeDecodeError) as error:
-        raise DataError(f"{source}: cannot be read as CSV ({error})") from error
-    header, body = [name.strip() for name in rows[0]] if rows else [], rows[1:]
-    wanted = [label] if key is None else [label, key]
-    for name in wanted:
-        if name not in header:
-            raise DataError(f"{source}: there is no column {name!r}; got {', '.join(header)}")
-    for number, row in enumerate(body):
-        if len(row) != len(header):
-            raise DataError(f"{source}, row {number}: has {len(row)} fields, not {len(header)}")
-    column = header.index(label)
-    names = sorted({row[column].strip() for row in body})
-    number_of = {name: number for number, name in enumerate(names)}
-    images = header.index("path") if "path" in header and key is None else None
-    if key is not None:
-        ids: list[str] | None = [row[header.index(key)].strip() for row in body]
-    elif images is not None:
-        files = [source.parent / row[images].strip() for row in body]
+    """Correct a CSV or Parquet file; samples have the ids that training gives them."""
+    table = read_table(source, ".csv")
+    given = table[label]
+    words = given if table.lines is None else labels_from_text(given.tolist())
+    where = f"{source}: labels"
+    classes = find_classes([words], where=where, class_names=dict(table.class_names).get(label))
+    images = None if key is not None else picture_column(table)
+    ids: Sequence[str] = RowNames.of(
+        None if key is None else table[key], len(table), where=str(source)
+    )
+    if images is not None:
+        files = [source.parent / str(name).strip() for name in table[images]]
         ids = [relative_name(file, source.parent) for file in files]
-    else:
-        ids = None
-    result = decisions.apply(ids, [number_of[row[column].strip()] for row in body], names)
+    result = decisions.apply(ids, classes.numbers(words, where=where), classes.names)
+    write = _write_parquet if table.lines is None else _write_csv
+    moved = images if source.parent.resolve() != out.parent.resolve() else None
+    write(source, out, result, label, moved)
+    return _result(out, result, classes.names)
+
+
+def _write_csv(
+    source: Path, out: Path, result: CorrectedLabels, label: str, images: str | None
+) -> None:
+    """Write the rows that are kept as they stand, but for labels that changed.
+
+    Args:
+        source: The file.
+        out: The new file.
+        result: What to keep and change.
+        label: The column of labels.
+        images: The column of image files, where these must be found from another folder.
+    """
+    raw = source.read_bytes().decode("utf-8")
+    text = raw.removeprefix("\ufeff")
+    first = text.partition("\n")[0]
+    delimiter = separator_of(first)
+    rows = [row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row]
+    header, body = [name.strip() for name in rows[0]], rows[1:]
+    column = header.index(label)
+    spelling: dict[int, str] = {}
+    for row, number in zip(body, result.given.tolist(), strict=True):
+        spelling.setdefault(number, row[column].strip())
     lines = io.StringIO()
     ending = "\r\n" if first.endswith("\r") else "\n"
     writer = csv.writer(lines, delimiter=delimiter, lineterminator=ending)
@@ -209,12 +231,33 @@ def _csv(
     for place in np.flatnonzero(result.kept):
         row = list(body[place])
         if result.labels[place] != result.given[place]:
-            row[column] = names[result.labels[place]]
-        if images is not None and source.parent.resolve() != out.parent.resolve():
-            row[images] = os.path.relpath(source.parent / row[images].strip(), out.parent)
+            row[column] = spelling[int(result.labels[place])]
+        if images is not None:
+            file = source.parent / row[header.index(images)].strip()
+            row[header.index(images)] = os.path.relpath(file, out.parent)
         writer.writerow(row)
     write_text(out, raw[: len(raw) - len(text)] + lines.getvalue())  # with its byte order mark
-    return _result(out, result, names)
+
+
+def _write_parquet(
+    source: Path, out: Path, result: CorrectedLabels, label: str, images: str | None
+) -> None:
+    import pyarrow
+    import pyarrow.parquet as parquet
+
+    del images
+    table = parquet.read_table(source)
+    values = table[label].to_pylist()
+    value_of: dict[int, Any] = {}
+    for value, number in zip(values, result.given.tolist(), strict=True):
+        value_of.setdefault(number, value)
+    for place in np.flatnonzero(result.labels != result.given):
+        values[place] = value_of[int(result.labels[place])]
+    place = table.column_names.index(label)
+    column = pyarrow.array(values, type=table.schema.field(label).type)
+    table = table.set_column(place, table.schema.field(label), column)
+    table = table.take(np.flatnonzero(result.kept))
+    atomic_write(out, lambda file: parquet.write_table(table, file))
 
 
 def _npz(source: Path, decisions: Corrections, out: Path) -> CorrectedData:

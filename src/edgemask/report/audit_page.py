@@ -139,7 +139,7 @@ def _commands(audit: AuditRecord) -> list[tuple[str, str]]:
         ("audit again, without what was reviewed", f"edgemask audit {data} {file}"),
     ]
     if data == "DATA" or ":" in data:
-        suffix = Path(data).suffix if data.startswith(("csv:", "npz:")) else ""
+        suffix = Path(data).suffix if data.startswith(("csv:", "parquet:", "npz:")) else ""
         command = f"edgemask correct {data} {file} --out corrected{suffix}"
         commands.append(("write a corrected copy of your data", command))
     return commands

@@ -18,7 +18,7 @@ from edgemask.data.readers._own import Listing, bundle_of_files
 from edgemask.data.tables import from_table
 from edgemask.errors import DataError
 
-__all__ = ["csvfile", "parquet", "picture_files", "read_table"]
+__all__ = ["csvfile", "parquet", "picture_column", "picture_files", "read_table"]
 
 _SPLITS = {"train": "train", "test": "test", "val": "val", "valid": "val", "validation": "val"}
 _PICTURES = ("path", "file", "filename", "file_name", "image", "image_path")
@@ -91,7 +91,7 @@ def csvfile(
     given = {key: value for key, value in locals().items() if key in _OfTables}
     path = Path(path)
     table = read_table(path, ".csv")
-    pictures = image or (None if text else _picture_column(table))
+    pictures = image or (None if text else picture_column(table))
     if pictures is not None:
         return _pictures(
             path, table, pictures, label, true_label, id, test, size=size,
@@ -179,7 +179,7 @@ def _beside(path: Path, test: str) -> Path:
     return there if there.is_file() else path.parent / test
 
 
-def _picture_column(table: Columns) -> str | None:
+def picture_column(table: Columns) -> str | None:
     """Return the column that holds names of image files."""
     for name in _PICTURES:
         words = [str(value).strip() for value in table.values.get(name, ())]
@@ -192,7 +192,7 @@ def _picture_column(table: Columns) -> str | None:
 def picture_files(path: Path) -> list[Path]:
     """Return the image files that a table lists."""
     table = read_table(path)
-    column = _picture_column(table)
+    column = picture_column(table)
     if column is None:
         raise DataError(
             f"{path}: has no column of image files ({', '.join(_PICTURES)}), which the model takes"

@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 
 import edgemask as em
-
 from edgemask.engine.correct import write_corrected
 from edgemask.errors import UserError
 

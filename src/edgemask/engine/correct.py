@@ -242,7 +242,7 @@ def _write_csv(
 def _write_parquet(
     source: Path, out: Path, result: CorrectedLabels, label: str, images: str | None
 ) -> None:
-    import pyarrow
+    import pyarrow as pa
     import pyarrow.parquet as parquet
 
     del images
@@ -254,7 +254,7 @@ def _write_parquet(
     for place in np.flatnonzero(result.labels != result.given):
         values[place] = value_of[int(result.labels[place])]
     place = table.column_names.index(label)
-    column = pyarrow.array(values, type=table.schema.field(label).type)
+    column = pa.array(values, type=table.schema.field(label).type)
     table = table.set_column(place, table.schema.field(label), column)
     table = table.take(np.flatnonzero(result.kept))
     atomic_write(out, lambda file: parquet.write_table(table, file))

@@ -312,7 +312,7 @@ def function_moments(  # type: ignore[no-untyped-def]
     by_pair = np.empty((columns, columns, features), np.float32)
     c, products = np.empty((columns, features), np.float32), np.empty(features, np.float32)
     for a in range(columns):
-        for b in range(columns):
+        for b in range(a + 1):
             for k in range(features):
                 by_pair[a, b, k] = gram[k, a, b]
     for j in range(first, stop):

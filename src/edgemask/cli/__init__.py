@@ -10,6 +10,14 @@ __all__ = ["main"]
 def main() -> None:
     """Run the command line; the exit code is 0, 1 (a failure), 2 (a mistake) or 128 + signal."""
     try:
+        _main()
+    except KeyboardInterrupt:  # while modules are imported; verbs have their own message
+        sys.stderr.write("error: stopped\n")
+        sys.exit(130)
+
+
+def _main() -> None:
+    try:
         from edgemask.cli.app import app
     except ImportError as error:
         if error.name not in ("typer", "click", "rich"):

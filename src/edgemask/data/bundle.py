@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -58,6 +59,12 @@ class DataBundle:
             raise DataError(
                 f"{self.name}: {len(self.class_names)} class names for {self.num_classes} classes"
             )
+        twice = [n for n, count in Counter(self.class_names).items() if count > 1]
+        if twice:
+            raise DataError(f"{self.name}: several classes have the name {twice[0]!r}")
+        for part, split in self.tests.items():
+            if not len(split):
+                raise DataError(f"{self.name}: the test set {part!r} has no samples")
         RECIPES[self.recipe]  # an unknown name raises here
         channels = {len(values) for values in self.normalisation}
         if not channels <= {1, self.input_shape[0]}:

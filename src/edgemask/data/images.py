@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import stat
 import warnings
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -54,6 +55,8 @@ def read_image(path: str | Path) -> Image:
     """
     image_module, ops = _pillow()
     try:
+        if not stat.S_ISREG(Path(path).stat().st_mode):  # a named pipe would be waited for
+            raise ValueError("it is no regular file")  # noqa: TRY301
         with image_module.open(path) as file:
             image = as_rgb(ops.exif_transpose(file), str(path))
     except DataError:

@@ -170,7 +170,7 @@ class OptimConfig(_Section):
     name: Literal["sgd", "adam", "adamw"] = "sgd"
     """The optimiser."""
 
-    lr: NonNegative = 0.01
+    lr: Annotated[float, AfterValidator(Range(0, 1e36))] = 0.01
     """Learning rate."""
 
     momentum: BelowOne = 0.9

@@ -120,7 +120,7 @@ class Evaluator:
         if broken:
             raise UserError(
                 f"the model's outputs for {broken} of {len(given)} samples are not numbers (NaN): "
-                "its weights or these samples are unusable"
+                "its weights or these samples are unusable; in training, try a lower optim.lr"
             )
         return Evaluation(
             predicted=rows["predicted"].numpy(),

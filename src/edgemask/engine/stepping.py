@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
@@ -16,11 +18,14 @@ from edgemask.engine.optim import build_optimiser, l1_term, loss_optimiser, set_
 from edgemask.engine.probes import Probes
 from edgemask.engine.processes import Processes
 from edgemask.engine.schedules import build_schedule
-from edgemask.errors import UserError
+from edgemask.errors import EdgeMaskWarning, UserError
 from edgemask.heads import one_step
 from edgemask.methods import Clock, Method, Phase, StepResult
 
-__all__ = ["LossError", "Stepper"]
+__all__ = ["HUGE_WEIGHT", "LossError", "Stepper"]
+
+HUGE_WEIGHT = 1e4
+"""A weight beyond this is a sign that training has collapsed."""
 
 
 class LossError(UserError):
@@ -62,6 +67,7 @@ class Stepper:
         self.probes = probes
         self.schedule = build_schedule(config.optim.schedule, config.train.epochs)
         self._rate = config.optim.lr
+        self._warned = False
         criterion = method.task.criterion
         learners = {name: method.nets[name] for name in method.networks}
         parts = learners | ({"criterion": criterion} if method.uses_criterion else {})
@@ -222,15 +228,28 @@ class Stepper:
             self.loss_optimiser.step()
 
     def check_finite(self) -> None:
-        """Refuse to continue with weights that are not finite; waits for the device once."""
-        names, flags = [], []
+        """Refuse to continue with weights that are not finite; waits for the device once.
+
+        Warns:
+            EdgeMaskWarning: Once, if weights are so large that training has collapsed.
+        """
+        names, sizes = [], []
         for name in self.method.networks:
             for path, weight in self.method.nets[name].named_parameters():
-                names.append((path, name))
-                flags.append(torch.isfinite(weight).all())
-        finite = torch.stack(flags).tolist() if flags else []
-        for (path, name), good in zip(names, finite, strict=True):
-            if not good:
+                if weight.numel():
+                    names.append((path, name))
+                    sizes.append(torch.linalg.vector_norm(weight.detach(), ord=math.inf))
+        largest = torch.stack(sizes).tolist() if sizes else []
+        for (path, name), size in zip(names, largest, strict=True):
+            if size > HUGE_WEIGHT and math.isfinite(size) and not self._warned:
+                self._warned = True
+                warnings.warn(
+                    f"the weights {path} of network {name!r} have grown to {size:.1g}: training "
+                    "has collapsed; stop it and try a lower optim.lr or optim.clip",
+                    EdgeMaskWarning,
+                    stacklevel=2,
+                )
+            if not math.isfinite(size):
                 raise LossError(
                     f"the weights {path} of network {name!r} are no longer finite; the last "
                     "good checkpoint is kept. Try a lower optim.lr or optim.clip"

@@ -15,6 +15,7 @@ from torch import nn
 from edgemask._random import seed_everything, stream
 from edgemask.engine.compose import choose_model
 from edgemask.engine.config import Config, flatten, to_dict
+from edgemask.engine.failures import explained_failures
 from edgemask.engine.identity import with_contents
 from edgemask.engine.inference import over_samples
 from edgemask.engine.loop import Trainer
@@ -99,7 +100,8 @@ def train(
             return Run(folder.path)
         if main and fresh:
             folder.clear()
-        model = _train(config, folder, observers, objects, device)
+        with explained_failures(config):
+            model = _train(config, folder, observers, objects, device)
     return Run(folder.path, model=model)
 
 

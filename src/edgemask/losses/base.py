@@ -245,6 +245,7 @@ def _read_other_targets(
     if target.dtype == torch.bool or target.is_complex():
         raise TypeError(f"target of dtype {target.dtype}: expected integer labels or soft targets")
     if target.shape == logits.shape:
+        _check_distributions(target)
         soft = target.to(logits.dtype)
         if logits.ndim > 2:
             logits, soft = _class_last(logits), _class_last(soft)
@@ -255,6 +256,19 @@ def _read_other_targets(
             f"labels of shape {tuple(shape)}, or soft targets of shape {tuple(logits.shape)}"
         )
     return read_rows(logits, target.long(), ignore_index)
+
+
+def _check_distributions(target: Tensor) -> None:
+    """Refuse soft targets that are negative, not numbers, or do not sum to 1; only on the CPU."""
+    if not target.is_cpu or torch.compiler.is_compiling() or not target.numel():
+        return
+    sums = target.detach().sum(dim=1, dtype=torch.float32)
+    error = 0.01 if target.dtype in (torch.float32, torch.float64) else 0.05
+    if not bool(((sums - 1).abs() <= error).all() & (target.detach() >= -error).all()):
+        raise UserError(
+            f"soft targets from {float(target.min()):g}, with sums from {float(sums.min()):g} to "
+            f"{float(sums.max()):g}: expected shares that are not negative and sum to 1"
+        )
 
 
 def _class_last(dense: Tensor) -> Tensor:

@@ -337,3 +337,26 @@ def test_random_operations_are_different_and_within_their_strengths():
         values = magnitude[operation == names.index(name)]
         assert low <= float(values.min()) < low + 0.1 * (high - low) + 1e-3, name
         assert high - 0.1 * (high - low) - 1e-3 < float(values.max()) <= high, name
+
+
+def test_a_crop_may_mirror_the_edges():
+    images = torch.arange(25, dtype=torch.uint8).view(1, 1, 5, 5).repeat(40, 1, 1, 1)
+    crops = PadCrop(padding=2, reflect=True)(images, torch.Generator().manual_seed(0))
+    padded = torch.nn.functional.pad(images[:1].float(), (2,) * 4, mode="reflect")[0, 0]
+    windows = {
+        tuple(padded[top : top + 5, left : left + 5].flatten().int().tolist())
+        for top in range(5)
+        for left in range(5)
+    }
+    found = {tuple(crop.flatten().tolist()) for crop in crops}
+    assert found <= windows
+    assert len(found) > 10
+
+
+def test_levels_of_randaugment_are_bounded():
+    rotate = [name for name in OPERATIONS if name != "hue"].index("rotate")
+    for levels, largest in ((9, 27.0), (4, 12.0)):
+        drawn, _ = RandAugment(levels=levels).draw(4000, torch_stream(0))
+        turns = drawn.magnitude[drawn.operation == rotate].abs()
+        assert len(turns.round().unique()) == levels
+        assert float(turns.max()) == pytest.approx(largest)

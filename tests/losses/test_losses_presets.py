@@ -355,7 +355,7 @@ def test_short_names_mean_the_first_of_their_family() -> None:
 def test_snippets_of_the_page_run(capsys: pytest.CaptureFixture[str]) -> None:
     page = (Path(__file__).parents[2] / "docs" / "losses.md").read_text()
     blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    assert len(blocks) == 4
+    assert len(blocks) == 5
     exec(compile("\n".join(blocks), "losses.md", "exec", dont_inherit=True), {})
     printed = capsys.readouterr().out
     assert "{'alpha': 5.0, 'beta': 1.0, 'a': 20.0}" in printed

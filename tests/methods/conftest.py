@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from clip_helpers import digits_features
 from edgemask.engine import Config, merge, resolve
 
 TINY: dict[str, Any] = {
@@ -21,6 +22,19 @@ TINY: dict[str, Any] = {
 
 
 @pytest.fixture(scope="session")
-def tiny() -> Callable[..., Config]:
+def needed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str, Any]]:
+    """Return the options that a method cannot do without: stand-in features for CLIPCleaner."""
+    features = digits_features(tmp_path_factory.mktemp("clip"))
+    return lambda name: features if name == "clipcleaner" else {}
+
+
+@pytest.fixture(scope="session")
+def tiny(needed: Callable[[str], dict[str, Any]]) -> Callable[..., Config]:
     """Return the config of a run of a second: an epoch of warm-up and one of the method."""
-    return lambda *layers: resolve(merge(TINY, *layers))
+
+    def config(*layers: dict[str, Any]) -> Config:
+        settings = merge(TINY, *layers)
+        options = needed(settings.get("method", {}).get("name", ""))
+        return resolve(merge({"method": {"options": options}}, settings))
+
+    return config

@@ -15,6 +15,6 @@ from edgemask.methods import METHODS
 if __name__ == "__main__":
     torch.set_num_threads(1)
     name, settings, out = sys.argv[1], json.loads(sys.argv[2]), Path(sys.argv[3])
-    method = METHODS[name]()
+    method = METHODS[name](**settings.pop("options", {}))
     train(resolve(settings), out=out, objects=Objects(method=method))
     torch.save(method.state_dict(), out.parent / f"{name}-{os.environ['RANK']}.pt")

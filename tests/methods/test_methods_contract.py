@@ -146,8 +146,8 @@ def test_killed_in_either_epoch_and_resumed_ends_with_the_same_bits(name, tiny, 
 
 
 @sweep("name", METHODS)
-def test_state_of_another_method_is_refused(name, tiny, tmp_path):
-    method = METHODS[name]()
+def test_state_of_another_method_is_refused(name, tiny, tmp_path, needed):
+    method = METHODS[name](**needed(name))
     config = tiny({"method": {"name": f"object:{name}"}, "loss": {"name": method.loss or "ce"}})
     train(config, out=tmp_path / "run", objects=Objects(method=method))
     with pytest.raises(ValueError, match="the checkpoint remembers"):

@@ -34,13 +34,18 @@ def equal(first, second):
 
 @pytest.mark.slow
 # One with two networks and a table, one with a momentum copy, a queue and thresholds, one whose
-# networks take turns on a division; oversampling, a phase of its own length, class priors.
+# networks take turns on a division; oversampling, a phase of its own length, class priors, averaged
+# networks, tables filled in training, a selection by features.
 @pytest.mark.parametrize(
     "name",
-    ["ca2c", "jo-snc", "dividemix", "ssr", "neighborhood-collective-estimation", "promix"],
+    [
+        *("ca2c", "jo-snc", "dividemix", "ssr", "neighborhood-collective-estimation", "promix"),
+        *("elr-plus", "disc", "clipcleaner"),
+    ],
 )
-def test_two_processes_remember_the_same(name, tmp_path):
-    settings = merge(SETTINGS, {"method": {"name": f"object:{name}"}})
+def test_two_processes_remember_the_same(name, tmp_path, needed):
+    layer = {"method": {"name": f"object:{name}"}, "options": needed(name)}
+    settings = merge(SETTINGS, layer)
     torchrun(WORKER, name, json.dumps(settings), str(tmp_path / "run"))
     states = [torch.load(tmp_path / f"{name}-{rank}.pt", weights_only=True) for rank in (0, 1)]
     assert equal(*states)

@@ -77,7 +77,7 @@ REASONS = {
         "the laptop preset has CIFAR only, not webvision-mini",
         "the laptop preset has CIFAR only, not clothing1m",
     },
-    "smoke": {"the digits have no human labels"},
+    "smoke": {"the digits have no human labels", "there is no recipe digits/clipcleaner"},
 }
 FIGURES = ["figure3", "figure4", "figure5", *(f"figures{n}" for n in range(1, 7))]
 

@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 Scalar = bool | int | float | str | None
-Options = dict[str, Scalar | list[Scalar]]
+Options = dict[str, Scalar | list[Scalar] | list[list[float]]]
 Count = Annotated[int, AfterValidator(Range(1))]
 CountOrZero = Annotated[int, AfterValidator(Range(0))]
 NonNegative = Annotated[float, AfterValidator(Range(0))]

@@ -103,6 +103,8 @@ def _sources(config: Config, objects: Objects) -> dict[str, Callable[[], str]]:
             found[part] = functools.partial(fingerprint, thing)
         elif name is not None and ":" in name and name in registry:  # registered from outside
             found[part] = functools.partial(fingerprint, registry[name])
+    found |= _files_of_options("loss", config.loss)
+    found |= _files_of_options("method", config.method)
     if isinstance(config.model.pretrained, str):
         found["weights"] = lambda: _paths_fingerprint([Path(str(config.model.pretrained))])
     if config.data.spec != "digits":  # which come with a package
@@ -138,3 +140,21 @@ def _data_fingerprint(config: Config, objects: Objects) -> str:
 
 def _paths_fingerprint(paths: Iterable[Path]) -> str:
     return fingerprint([path_fingerprint(path) for path in paths])
+
+
+def _files_of_options(part: str, settings: Any) -> dict[str, Callable[[], str]]:
+    """Return how to identify each file that an option of a loss or method names."""
+    names = getattr(registries()[part].get(settings.name), "files", ())
+    files = {name: settings.options.get(name) for name in names}
+    return {
+        f"{part}.{name}": functools.partial(_option_fingerprint, file)
+        for name, file in files.items()
+        if isinstance(file, str)
+    }
+
+
+def _option_fingerprint(name: str) -> str:
+    path = Path(name).expanduser()
+    record = path / "audit.json"  # of the folder of an audit nothing else is read
+    path = record if record.is_file() else path
+    return path_fingerprint(path) if path.exists() else ""

@@ -7,9 +7,11 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from edgemask._random import load_rng_state, rng_state
+from edgemask.data import Batch
 from edgemask.diagnostics import retention
 from edgemask.engine.checkpoint import Checkpoints
 from edgemask.engine.config import Config
@@ -29,6 +31,7 @@ from edgemask.engine.selection import Selection
 from edgemask.engine.signals import Interrupted, Stop
 from edgemask.engine.stepping import LossError, Stepper
 from edgemask.errors import UserError
+from edgemask.losses import TransitionLoss
 from edgemask.methods import Clock, Method, Phase
 from edgemask.methods.parts.memory import joined_rows
 
@@ -84,6 +87,7 @@ class Trainer:
         )
         self._selection = Selection(config.train.select, method.nets)
         self._shared = _SharedState(method, processes, len(data.noise))
+        self._transition = _Transition(method, config.train.epochs)
         self._progress = Progress()
         self._sums = Sums(processes.device)
         # The last epoch's evaluations, so that they are not repeated at the end of the run.
@@ -111,6 +115,8 @@ class Trainer:
         names = list(method.phases(epoch))
         while progress.phase_number < len(names):
             if progress.phase is None:
+                if progress.phase_number == 0:
+                    self._transition.estimate(epoch)
                 progress.phase = method.begin(names[progress.phase_number], epoch)
                 progress.step = 0
             self._run_phase(progress.phase)
@@ -393,6 +399,41 @@ class Trainer:
                 f"{self._folder.path} was trained by {state['processes']} processes, now there are "
                 f"{self._processes.count}; resume with as many as before"
             )
+
+
+class _Transition:
+    """Lets a loss estimate the transition matrix of the labels, once its warm-up is over.
+
+    Args:
+        method: The method, set up.
+        epochs: Epochs of the run.
+    """
+
+    def __init__(self, method: Method, epochs: int):
+        self._method = method
+        self._losses = [
+            loss
+            for loss in method.task.criterion.modules()
+            if method.uses_criterion and isinstance(loss, TransitionLoss) and loss.matrix is None
+        ]
+        self._warmups = [loss.warmup or max(1, round(epochs / 5)) for loss in self._losses]
+        for warmup in self._warmups:
+            if warmup >= epochs:
+                raise UserError(
+                    f"loss.options.warmup={warmup}: the transition matrix is estimated after the "
+                    f"warm-up, and the run has {epochs} epochs; give fewer, or loss.options.matrix"
+                )
+
+    def estimate(self, epoch: int) -> None:
+        """Estimate the matrix of each loss whose warm-up ends before this epoch."""
+        for loss, warmup in zip(self._losses, self._warmups, strict=True):
+            if epoch == warmup:
+                loss.estimate(self._method.task.score(self._predict)["probabilities"])
+
+    def _predict(self, batch: Batch) -> dict[str, Tensor]:
+        logits = self._method.predict_logits(batch.views[0])
+        mean = torch.stack([values.float() for values in logits.values()]).mean(0)
+        return {"probabilities": mean.softmax(dim=1)}
 
 
 class _SharedState:

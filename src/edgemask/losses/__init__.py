@@ -42,6 +42,11 @@ from edgemask.losses.pairs import (
 )
 from edgemask.losses.presets import Preset, preset, preset_settings
 from edgemask.losses.sop import SOPLoss
+from edgemask.losses.transition import (
+    BackwardCorrectionLoss,
+    ForwardCorrectionLoss,
+    TransitionLoss,
+)
 
 __all__ = [
     "LOSSES",
@@ -53,9 +58,11 @@ __all__ = [
     "ANLFLLoss",
     "ANormLoss",
     "AULLoss",
+    "BackwardCorrectionLoss",
     "CELoss",
     "ELRLoss",
     "FocalLoss",
+    "ForwardCorrectionLoss",
     "GCELoss",
     "JALCELoss",
     "JALFLLoss",
@@ -84,6 +91,7 @@ __all__ = [
     "RCELoss",
     "SCELoss",
     "SOPLoss",
+    "TransitionLoss",
     "TruncatedGCELoss",
     "build",
     "functional",
@@ -132,6 +140,8 @@ LOSSES: Registry[type[Loss]] = Registry(
         "logit-clipping": LogitClipLoss,
         "elr": ELRLoss,
         "sop": SOPLoss,
+        "forward-correction": ForwardCorrectionLoss,
+        "backward-correction": BackwardCorrectionLoss,
     },
     aliases={
         "anl": "anl-ce",

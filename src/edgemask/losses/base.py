@@ -109,6 +109,7 @@ class Loss(nn.Module):
         symmetric: Whether the losses of all labels sum to the same number for every prediction.
         bounded: Whether the loss has an upper bound.
         needs_index: Whether the loss remembers samples and has to be given ``index``.
+        files: Options that may name a file, whose contents are then part of what a run is.
         settings: The published settings, where the loss was made by ``preset``.
         l1: Strength of the L1 penalty on all parameters of the model that belongs to the
             published settings; 0 where the loss was not made by ``preset``.
@@ -118,6 +119,7 @@ class Loss(nn.Module):
     reference: ClassVar[str] = ""
     symmetric: ClassVar[bool] = False
     bounded: ClassVar[bool] = False
+    files: ClassVar[tuple[str, ...]] = ()
 
     _: KW_ONLY
     scale: Annotated[float, Range()] = 1.0

@@ -16,9 +16,12 @@ from edgemask.methods.base import (
 )
 from edgemask.methods.ca2c import CA2C
 from edgemask.methods.cdr import CDR
+from edgemask.methods.clipcleaner import CLIPCleaner
 from edgemask.methods.coteaching import CoTeaching
+from edgemask.methods.disc import DISC
 from edgemask.methods.dividemix import DivideMix
 from edgemask.methods.elr import ELR
+from edgemask.methods.elr_plus import ELRPlus
 from edgemask.methods.jocor import JoCoR
 from edgemask.methods.josnc import JoSNC
 from edgemask.methods.josrc import JoSRC
@@ -32,14 +35,17 @@ from edgemask.methods.unicon import UNICON
 __all__ = [
     "CA2C",
     "CDR",
+    "DISC",
     "ELR",
     "METHODS",
     "SOP",
     "SSR",
     "UNICON",
+    "CLIPCleaner",
     "Clock",
     "CoTeaching",
     "DivideMix",
+    "ELRPlus",
     "Ensemble",
     "Feed",
     "JoCoR",
@@ -62,6 +68,7 @@ METHODS: Registry[type[Method]] = Registry(
         "supervised": Supervised,
         "cdr": CDR,
         "elr": ELR,
+        "elr-plus": ELRPlus,
         "sop": SOP,
         "co-teaching": CoTeaching,
         "jocor": JoCoR,
@@ -73,6 +80,8 @@ METHODS: Registry[type[Method]] = Registry(
         "ssr": SSR,
         "neighborhood-collective-estimation": NeighborhoodCollectiveEstimation,
         "promix": ProMix,
+        "disc": DISC,
+        "clipcleaner": CLIPCleaner,
     },
 )
 

@@ -125,6 +125,15 @@ class Task:
     dataset: str | None = None
     """The name of the dataset, for settings that depend on it."""
 
+    class_names: tuple[str, ...] = ()
+    """The names of the classes, where there are any."""
+
+    positions: Tensor | None = None
+    """Position of each training sample in the dataset, ``(N,)``; None where they are the same."""
+
+    normalisation: tuple[tuple[float, ...], tuple[float, ...]] = ((0.0,), (1.0,))
+    """Mean and standard deviation per channel that views are normalised with (pixels in 0..1)."""
+
     seed: int = 0
     """Seed of the run, for draws that all processes must make alike."""
 
@@ -187,6 +196,9 @@ class Method:
 
     uses_criterion: ClassVar[bool] = True
     """Whether the loss of the config is used; a method with losses of its own sets False."""
+
+    files: ClassVar[tuple[str, ...]] = ()
+    """Options that may name a file, whose contents are then part of what a run is."""
 
     loss: ClassVar[str | None] = None
     """The loss that the method is defined with, by name (ELR, SOP), or None."""

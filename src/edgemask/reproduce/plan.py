@@ -132,7 +132,8 @@ class _Planner:
     ) -> ExperimentCell:
         place = (experiment, row, column, seed)
         if row.system is None:
-            return ExperimentCell(*place, "cited", "quoted by the paper; not built here")
+            reason = row.source or "not built here"
+            return ExperimentCell(*place, "cited", f"quoted by the paper; {reason}")
         try:
             settings = with_seed(self.preset.cell_settings(row.system, column), seed)
             _check_method(settings)

@@ -13,15 +13,19 @@ __all__ = ["CutOut", "FeatureJitter", "Flip", "PadCrop", "erase_squares"]
 
 @dataclass(frozen=True)
 class PadCrop:
-    """Pad every side with black and cut a window of the old size at a place drawn per image.
+    """Pad every side and cut a window of the old size at a place drawn per image.
 
-    With ``padding=4`` the usual CIFAR crop; with ``padding=1`` a shift by at most one pixel. A
-    padding below 1 is a part of the height.
+    With ``padding=4`` the usual CIFAR crop; with ``padding=1`` a shift by at most one pixel.
+
+    Args:
+        padding: Pixels on each side; below 1 it is a part of the height.
+        reflect: Whether the image is mirrored at its edges instead of padded with black.
 
     Shape: ``(B, C, H, W)`` to ``(B, C, H, W)``.
     """
 
     padding: float = 4
+    reflect: bool = False
 
     def __call__(self, images: Tensor, generator: Generator) -> Tensor:
         """Return the changed images."""
@@ -30,12 +34,22 @@ class PadCrop:
         count, channels, height, width = images.shape
         padding = round(self.padding * height) if self.padding < 1 else int(self.padding)
         top, left = torch.randint(0, 2 * padding + 1, (2, count, 1, 1), generator=generator)
-        padded = F.pad(images, (padding,) * 4)
+        if self.reflect:
+            rows, columns = (_mirrored(side, padding) for side in (height, width))
+            padded = images.index_select(2, rows).index_select(3, columns)
+        else:
+            padded = F.pad(images, (padding,) * 4)
         # Every row of the result is a run of `width` pixels somewhere in the padded batch.
         planes = torch.arange(count * channels).view(count, channels, 1) * padded[0, 0].numel()
         starts = planes + (top + torch.arange(height)) * padded.shape[-1] + left
         runs = padded.flatten().unfold(0, width, 1)
         return runs.index_select(0, starts.flatten()).view_as(images)
+
+
+def _mirrored(side: int, padding: int) -> Tensor:
+    """Return positions from ``-padding`` to ``side + padding - 1``, mirrored at the edge pixels."""
+    positions = torch.arange(-padding, side + padding).abs()
+    return torch.where(positions < side, positions, 2 * (side - 1) - positions)
 
 
 @dataclass(frozen=True)

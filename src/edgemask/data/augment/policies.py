@@ -137,21 +137,26 @@ class AutoAugment:
 
 @dataclass(frozen=True)
 class RandAugment:
-    """Two operations per image out of 15, at levels 1 to 9 out of ten, each applied half the time.
+    """Two operations per image out of 15, at levels of one to ten, each applied half the time.
 
     The 14 operations of AutoAugment and a grey cut-out of up to a fifth of the shorter side.
     Rotations, too, go either way. These are the draws of the ``randaugment`` package (version
     1.0.2) that Jo-SNC and CA2C use on large images.
 
+    Args:
+        levels: Levels are drawn from 1 to this one.
+
     Shape: uint8 ``(B, C, H, W)`` to the same.
     """
+
+    levels: int = 9
 
     def draw(self, count: int, generator: Generator) -> tuple[Draw, Draw]:
         """Draw the choices for ``count`` images; operation 14 is the cut-out."""
         rounds = []
         for _ in range(2):
             operation = torch.randint(0, len(_NAMES) + 1, (count,), generator=generator)
-            part = torch.randint(1, 10, (count,), generator=generator) / 10
+            part = torch.randint(1, self.levels + 1, (count,), generator=generator) / 10
             sign = _signs(count, generator)
             magnitude = _magnitudes(operation.clamp(max=len(_NAMES) - 1), part, sign)
             turns = operation == _NUMBER["rotate"]

@@ -44,13 +44,13 @@ def webvision_mini(
 
     Args:
         root: The folder that holds all this.
-        recipe: Whose views and normalisation: ``dividemix`` or ``ssr`` (299 pixels), ``jo-snc`` or
-            ``unicon``; those of JAL, ANL and APL otherwise (224).
+        recipe: Whose views and normalisation: ``dividemix`` or ``ssr`` (299 pixels), ``elr-plus``
+            (227), ``jo-snc``, ``unicon`` or ``disc``; those of JAL, ANL and APL otherwise (224).
         ilsvrc12: Whether to read the second test set.
         on_broken: ``error``, or ``skip`` to check all images first and leave the broken ones out.
     """
     folder = find_folder(root, "webvision", (_TRAIN, _VAL, "google", "val_images_256"), _SOURCE)
-    size = 299 if recipe in ("dividemix", "ssr") else 224
+    size = {"dividemix": 299, "ssr": 299, "elr-plus": 227}.get(recipe or "", 224)
     synsets = _synsets(folder)
     parts = {}
     for part, listing, images in (("train", _TRAIN, "."), ("webvision", _VAL, "val_images_256")):

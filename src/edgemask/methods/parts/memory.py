@@ -264,7 +264,9 @@ class RingQueue:
 
 
 @torch.no_grad()
-def update_ema(average: nn.Module, source: nn.Module, momentum: float) -> None:
+def update_ema(
+    average: nn.Module, source: nn.Module, momentum: float, *, buffers: bool = True
+) -> None:
     """Move a copy a little towards its source: ``w <- m w + (1 - m) w_source``.
 
     Buffers (running statistics, scores of a head) are copied, so that the average can be used in
@@ -274,6 +276,8 @@ def update_ema(average: nn.Module, source: nn.Module, momentum: float) -> None:
         average: The copy, with parts of the same names.
         source: The network that learns.
         momentum: The share m that stays.
+        buffers: Whether to copy the buffers; without, they are those of the copy's own passes
+            (ELR+).
 
     Example:
         >>> slow, fast = nn.Linear(1, 1, bias=False), nn.Linear(1, 1, bias=False)
@@ -285,6 +289,8 @@ def update_ema(average: nn.Module, source: nn.Module, momentum: float) -> None:
     theirs = dict(source.named_parameters())
     for name, weight in average.named_parameters():
         weight.lerp_(theirs[name].to(weight.dtype), 1.0 - momentum)
+    if not buffers:
+        return
     statistics = dict(source.named_buffers())
     for name, buffer in average.named_buffers():
         buffer.copy_(statistics[name])

@@ -102,13 +102,12 @@ class EfficientKAN(nn.Module):
 
 
 def ratio(run: Callable[[], None], to: Callable[[], None], seconds: float) -> float:
-    """Return the time of one over that of another; both take turns, at least eight times."""
+    """Return the time of one over that of another; both take turns, at least four times."""
     clock = time.thread_time if torch.get_num_threads() == 1 else time.perf_counter
-    for _ in range(2):
-        to(), run()
+    to(), run()
     times: list[tuple[float, float]] = []
     until = time.perf_counter() + seconds
-    while len(times) < 8 or time.perf_counter() < until:
+    while len(times) < 4 or time.perf_counter() < until:
         start = clock()
         to()
         middle = clock()

@@ -207,9 +207,7 @@ class EdgeScoring(MaskingHead):
             possible and isinstance(policy, EdgewisePolicy) and native.usable(input, weight, state)
         ):
             return super()._new_mask(input)
-        samples = input.detach()
-        if samples.dim() != 2:
-            samples = samples.reshape(-1, samples.shape[-1])
+        samples = input if input.dim() == 2 else input.reshape(-1, input.shape[-1])
         mask, self.step_state.kept, squares = native.step(
             samples,
             self.magnitudes(samples, weight),
@@ -390,7 +388,7 @@ class SEMLinear(EdgeScoring, nn.Linear):
         rule = self._rule
         if rule.statistic is sum_of_squares and not is_distributed():
             return native.Magnitudes(weight, rule.power, None, rule.factor is root)
-        weight = weight.detach()
+        weight, samples = weight.detach(), samples.detach()
         total = rule.statistic(samples, weight, self.bias)
         factor = rule.factor(mean_over_ranks(total, len(samples))).detach()
         if factor.dim() == 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import pickle
 import sys
@@ -14,7 +15,7 @@ from torch import nn
 from torch.autograd import forward_ad
 
 import edgemask as em
-from edgemask.errors import EdgeMaskWarning
+from edgemask.errors import EdgeMaskWarning, UserError
 from edgemask.heads import CRITERIA, native
 
 pytest.importorskip("numba")
@@ -188,9 +189,20 @@ def more_dimensions(head: nn.Module, x: torch.Tensor) -> list[torch.Tensor]:
     return [logits, *torch.autograd.grad(logits.sin().sum(), [head.weight, head.bias, x])]
 
 
+def other_defaults(head: nn.Module, x: torch.Tensor) -> list[torch.Tensor]:
+    torch.set_default_dtype(torch.float64)
+    try:
+        logits = head(x)
+        with torch.device("meta") if native.enabled else contextlib.nullcontext():
+            again = head(x)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    return [logits, again, *torch.autograd.grad(again.sum(), [head.weight, x])]
+
+
 def test_uses_of_autograd(calls: list[int]) -> None:
     uses = [batched_gradients, forward_mode, tensors_saved_in_another_layout, two_backward_passes]
-    uses += [weights_in_another_layout, counters_of_another_type, more_dimensions]
+    uses += [weights_in_another_layout, counters_of_another_type, more_dimensions, other_defaults]
     for use in uses:
         found = []
         for use_native in (True, False):
@@ -201,7 +213,30 @@ def test_uses_of_autograd(calls: list[int]) -> None:
                 found.append(use(head, x))
         for one, two in zip(*found, strict=True):
             torch.testing.assert_close(one, two)
-    assert len(calls) == len(uses) - 2  # forward mode and the wrong type are left to plain torch
+    # forward mode and the wrong type are left to plain torch; the last use makes two steps
+    assert len(calls) == len(uses) - 2 + 1
+
+
+def test_parameters_that_do_not_fit_are_errors_as_in_plain_torch(calls: list[int]) -> None:
+    x = torch.randn(6, 20)
+    head = em.SEMLinear(20, 7)
+    head.weight = nn.Parameter(torch.randn(9, 20))
+    with pytest.raises(RuntimeError, match="size of tensor"):
+        head(x)
+    head.weight, head.scores = nn.Parameter(torch.randn(7, 30)), torch.zeros(7, 30)
+    with pytest.raises((RuntimeError, UserError), match="shape"):
+        head(x)
+    head = em.SEMLinear(20, 7)
+    with em.one_step(head):
+        head(x)
+        head.weight = nn.Parameter(torch.randn(9, 20))
+        with pytest.raises(RuntimeError, match="size of tensor"):
+            head(x)
+    skan = em.SKANLinear(20, 7)
+    skan.spline_scaler = nn.Parameter(torch.randn(7, 2))
+    with pytest.raises((RuntimeError, ValueError)):
+        skan(x)
+    assert len(calls) == 1
 
 
 def test_several_passes_of_a_large_head(calls: list[int]) -> None:

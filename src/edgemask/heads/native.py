@@ -78,6 +78,7 @@ def usable(input: Tensor, weight: Tensor, state: State | None = None) -> bool:
         and enabled
         and _is_plain(input)
         and _is_plain(weight)
+        and input.shape[-1:] == weight.shape[-1:]
         and (state is None or _is_fit(state, weight))
         and not torch._C._are_functorch_transforms_active()
         and not torch.is_autocast_enabled("cpu")
@@ -141,8 +142,7 @@ def step(
     # each with a name of its own: what has an address in the call must live as long as it
     samples, matrix = samples.contiguous(), matrix.contiguous()
     given = None if factor is None else (factor := factor.contiguous()).data_ptr()
-    squares = torch.empty(columns)
-    mask = _empty(rows, columns, torch.bool)
+    squares, mask = _empty(columns), _empty(rows, columns, dtype=torch.bool)
     kept, keep = None, 0
     if weight is not None:
         weight, kept, keep = weight.contiguous(), _empty(rows, columns), kernels.KEEP
@@ -170,7 +170,7 @@ def basis_gram(base: Tensor, splines: Tensor) -> Tensor:
     """Do as :func:`edgemask.heads.skan.basis_gram` does."""
     base, splines = base.contiguous(), splines.contiguous()
     features, functions, count = splines.shape
-    gram = torch.empty(features, functions + 1, functions + 1)
+    gram = _empty(features, functions + 1, functions + 1)
     addresses = base.data_ptr(), splines.data_ptr(), gram.data_ptr()
     before = *addresses, count, functions + 1
     _in_threads(_kernels().basis_gram(), before, (), _parts(features, functions * count))
@@ -181,7 +181,9 @@ def function_moments(gram: Tensor, base: Tensor, scaler: Tensor, splines: Tensor
     """Do as :func:`edgemask.heads.skan.function_moments` does."""
     tensors = [tensor.contiguous() for tensor in (gram, base, scaler, splines)]
     rows, features, functions = splines.shape
-    moments = torch.empty(rows, features)
+    if not base.shape == scaler.shape == (rows, features) or len(gram) != features:
+        raise ValueError("the parameters of a KAN layer do not fit together")
+    moments = _empty(rows, features)
     addresses = [tensor.data_ptr() for tensor in (*tensors, moments)]
     before = *addresses, rows, features, functions + 1
     _in_threads(_kernels().function_moments(), before, (), _parts(rows, features * functions))
@@ -269,9 +271,9 @@ def _apply_mask(gradient: Tensor, mask: Tensor) -> Tensor:
     return gradient
 
 
-def _empty(rows: int, columns: int, dtype: torch.dtype = torch.float32) -> Tensor:
+def _empty(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
     """Make a new tensor; a very large one in huge pages, which Linux hands out much faster."""
-    tensor = torch.empty(rows, columns, dtype=dtype)
+    tensor = torch.empty(shape, dtype=dtype, device="cpu")  # whatever the defaults are
     if tensor.nbytes >= 16 * _HUGE and sys.platform == "linux":
         start, stop = tensor.data_ptr(), tensor.data_ptr() + tensor.nbytes
         start, stop = -(-start // _HUGE) * _HUGE, stop // _HUGE * _HUGE

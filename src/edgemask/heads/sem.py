@@ -416,8 +416,9 @@ class SEMLinear(EdgeScoring, nn.Linear):
         if mask is None:
             return F.linear(input, self.weight, self.bias)
         weight, kept = self.weight, self.step_state.take_kept()
-        again = native.enabled and input.is_cpu and mask.dtype is torch.bool
-        if kept is not None or (again and native.usable(input, weight)):
+        possible = native.enabled and input.is_cpu and mask.dtype is torch.bool
+        possible = possible and mask.shape == weight.shape
+        if kept is not None or (possible and native.usable(input, weight)):
             return native.masked_linear(input, weight, self.bias, mask, kept)
         return F.linear(input, weight * mask.to(weight.dtype), self.bias)
 

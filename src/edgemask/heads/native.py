@@ -32,6 +32,7 @@ enabled = os.environ.get("EDGEMASK_NATIVE") != "0"  # and numba has not turned o
 
 _LARGE = 1 << 17  # edges from which on threads are worth waking
 _HUGE, _MADV_HUGEPAGE = 1 << 21, 14
+_ON_LINUX = sys.platform == "linux"
 
 
 class Magnitudes(NamedTuple):
@@ -78,7 +79,7 @@ def usable(input: Tensor, weight: Tensor, state: State | None = None) -> bool:
         and enabled
         and _is_plain(input)
         and _is_plain(weight)
-        and input.shape[-1:] == weight.shape[-1:]
+        and input.shape[-1] == weight.shape[-1]
         and (state is None or _is_fit(state, weight))
         and not torch._C._are_functorch_transforms_active()
         and not torch.is_autocast_enabled("cpu")
@@ -137,16 +138,16 @@ def step(
         feature over the batch.
     """
     kernels = _kernels()
+    scores, steps, seed = state
     matrix, power, factor, root = magnitudes
     rows, columns = matrix.shape
     # each with a name of its own: what has an address in the call must live as long as it
     samples, matrix = samples.contiguous(), matrix.contiguous()
     given = None if factor is None else (factor := factor.contiguous()).data_ptr()
-    squares, mask = _empty(columns), _empty(rows, columns, dtype=torch.bool)
+    squares, mask = scores.new_empty(columns), _empty_like(scores, torch.bool)
     kept, keep = None, 0
     if weight is not None:
-        weight, kept, keep = weight.contiguous(), _empty(rows, columns), kernels.KEEP
-    scores, steps, seed = state
+        weight, kept, keep = weight.contiguous(), _empty_like(scores), kernels.KEEP
     arguments = (
         len(samples), rows, columns, samples.data_ptr(), matrix.data_ptr(), power,
         given, root if given is None else -1,
@@ -170,7 +171,7 @@ def basis_gram(base: Tensor, splines: Tensor) -> Tensor:
     """Do as :func:`edgemask.heads.skan.basis_gram` does."""
     base, splines = base.contiguous(), splines.contiguous()
     features, functions, count = splines.shape
-    gram = _empty(features, functions + 1, functions + 1)
+    gram = splines.new_empty(features, functions + 1, functions + 1)
     addresses = base.data_ptr(), splines.data_ptr(), gram.data_ptr()
     before = *addresses, count, functions + 1
     _in_threads(_kernels().basis_gram(), before, (), _parts(features, functions * count))
@@ -183,7 +184,7 @@ def function_moments(gram: Tensor, base: Tensor, scaler: Tensor, splines: Tensor
     rows, features, functions = splines.shape
     if not base.shape == scaler.shape == (rows, features) or len(gram) != features:
         raise ValueError("the parameters of a KAN layer do not fit together")
-    moments = _empty(rows, features)
+    moments = gram.new_empty(rows, features)
     addresses = [tensor.data_ptr() for tensor in (*tensors, moments)]
     before = *addresses, rows, features, functions + 1
     _in_threads(_kernels().function_moments(), before, (), _parts(rows, features * functions))
@@ -211,7 +212,7 @@ def masked_linear(
 def _kept_weights(weight: Tensor, mask: Tensor) -> Tensor:
     kernels = _kernels()
     rows, columns = weight.shape
-    kept = _empty(rows, columns)
+    kept = _empty_like(weight)
     nothing = (0, rows, columns, *[None] * 2, 0, None, -1, *[None] * 4, 0, *[0.0] * 4)
     addresses = mask.data_ptr(), weight.data_ptr(), kept.data_ptr()
     before = *nothing, *addresses, kernels.KEEP
@@ -271,10 +272,10 @@ def _apply_mask(gradient: Tensor, mask: Tensor) -> Tensor:
     return gradient
 
 
-def _empty(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+def _empty_like(contiguous: Tensor, dtype: torch.dtype | None = None) -> Tensor:
     """Make a new tensor; a very large one in huge pages, which Linux hands out much faster."""
-    tensor = torch.empty(shape, dtype=dtype, device="cpu")  # whatever the defaults are
-    if tensor.nbytes >= 16 * _HUGE and sys.platform == "linux":
+    tensor = torch.empty_like(contiguous, dtype=dtype)
+    if _ON_LINUX and tensor.nbytes >= 16 * _HUGE:
         start, stop = tensor.data_ptr(), tensor.data_ptr() + tensor.nbytes
         start, stop = -(-start // _HUGE) * _HUGE, stop // _HUGE * _HUGE
         with contextlib.suppress(AttributeError):  # advice: where it is not taken, nothing is lost

@@ -29,12 +29,13 @@ def is_adapter(module: nn.Module) -> bool:
 
 
 def inner_linear(adapter: nn.Module) -> nn.Linear:
-    """Return a plain layer of an adapter's size, type and device, with a bias."""
+    """Return a plain layer of zeros with an adapter's size, device and (floating-point) type."""
     base: Any = adapter.base_layer
-    weight: Tensor = base.weight.detach()
-    plain = nn.Linear(weight.shape[1], weight.shape[0], device="meta")
-    plain.weight = nn.Parameter(weight)
-    plain.bias = nn.Parameter(weight.new_zeros(len(weight)))
+    dtype = base.weight.dtype if base.weight.is_floating_point() else torch.float32  # quantised
+    plain = nn.Linear(base.in_features, base.out_features, device="meta")
+    for name, shape in (("weight", plain.weight.shape), ("bias", plain.bias.shape)):
+        zeros = torch.zeros(shape, dtype=dtype, device=base.weight.device)
+        setattr(plain, name, nn.Parameter(zeros))
     return plain.train(adapter.training)
 
 

@@ -84,5 +84,3 @@ METHODS: Registry[type[Method]] = Registry(
         "clipcleaner": CLIPCleaner,
     },
 )
-
-Step = StepResult  # its former name, for methods written before

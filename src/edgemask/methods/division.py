@@ -6,17 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from edgemask.methods.base import Feed, Phase, Role, StepResult, Task
 from edgemask.methods.options import NonNegative, Positive, options
-from edgemask.methods.parts.losses import negative_entropy
 from edgemask.methods.parts.memory import SampleTable
 from edgemask.methods.parts.pseudo_labels import co_guess, refine_labels, sharpen
-from edgemask.methods.parts.schedules import is_asymmetric
 from edgemask.methods.parts.selection import filled, mean_where_unknown
-from edgemask.methods.warmup import WarmupMethod
+from edgemask.methods.warmup import WarmupMethod, warmup_loss
 
 if TYPE_CHECKING:
     from edgemask.data import Batch
@@ -151,11 +148,8 @@ class Division(WarmupMethod):
     def warmup_step(self, name: str, batch: Batch) -> StepResult:
         """Return CE on the given labels; under asymmetric noise also keep predictions unsure."""
         logits = self.logits(name, batch.views[0])
-        loss = F.cross_entropy(logits, batch.target)
-        penalised = self.entropy_penalty
-        if penalised is None:
-            penalised = is_asymmetric(self.task.noise_kind)
-        return StepResult(loss + negative_entropy(logits).mean() if penalised else loss)
+        penalty = self.entropy_penalty
+        return StepResult(warmup_loss(logits, batch.target, self.task.noise_kind, penalty=penalty))
 
     def refined(self, name: str, batch: Batch) -> Tensor:
         """Return the labels of a labelled batch as far as they are trusted, ``(B, C)``."""

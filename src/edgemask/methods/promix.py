@@ -14,13 +14,12 @@ from edgemask._options import Range
 from edgemask.methods.base import Clock, Feed, Phase, Role, StepResult, Task, backbone
 from edgemask.methods.options import NonNegative, Positive, Share, options
 from edgemask.methods.parts.fmix import fmix
-from edgemask.methods.parts.losses import negative_entropy, safe_mean
+from edgemask.methods.parts.losses import safe_mean
 from edgemask.methods.parts.memory import ClassTable, SampleTable
 from edgemask.methods.parts.mixing import mix_rows
 from edgemask.methods.parts.pseudo_labels import sharpen
-from edgemask.methods.parts.schedules import is_asymmetric
 from edgemask.methods.parts.selection import smallest_by_class
-from edgemask.methods.warmup import WarmupMethod
+from edgemask.methods.warmup import WarmupMethod, warmup_loss
 
 if TYPE_CHECKING:
     from edgemask.data import Batch
@@ -248,16 +247,17 @@ class ProMix(WarmupMethod):
         return StepResult(torch.stack(list(terms.values())).sum(), {**terms, "selected": share})
 
     def _warm_up(self, x: Tensor, y: Tensor) -> StepResult:
-        penalised = self.entropy_penalty
-        if penalised is None:
-            penalised = is_asymmetric(self.task.noise_kind)
-        loss = torch.zeros((), device=y.device)
-        for name in self.networks:
-            logits = self.logits(name, x)
-            loss = loss + F.cross_entropy(logits, y)
-            if penalised:
-                loss = loss + negative_entropy(logits, rectified=self.rectified_penalty).mean()
-        return StepResult(loss)
+        losses = [
+            warmup_loss(
+                self.logits(name, x),
+                y,
+                self.task.noise_kind,
+                penalty=self.entropy_penalty,
+                rectified=self.rectified_penalty,
+            )
+            for name in self.networks
+        ]
+        return StepResult(torch.stack(losses).sum())
 
     def _outputs(self, name: str, weak: Tensor, strong: Tensor) -> _Outputs:
         """Return both classifiers' logits of both views, each view in a pass of its own."""

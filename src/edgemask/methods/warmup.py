@@ -5,14 +5,39 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
-from torch import nn
+import torch.nn.functional as F
+from torch import Tensor, nn
 
 from edgemask._options import Range
 from edgemask.methods.base import Method, Task
 from edgemask.methods.options import options
-from edgemask.methods.parts.schedules import warmup_epochs
+from edgemask.methods.parts.losses import negative_entropy
+from edgemask.methods.parts.schedules import is_asymmetric, warmup_epochs
 
-__all__ = ["WarmupMethod"]
+__all__ = ["WarmupMethod", "warmup_loss"]
+
+
+def warmup_loss(
+    logits: Tensor,
+    labels: Tensor,
+    noise_kind: str | None,
+    *,
+    penalty: bool | None = None,
+    rectified: bool = False,
+) -> Tensor:
+    """Return cross entropy on the given labels, with a penalty on sure predictions where asked for.
+
+    Args:
+        logits: ``(B, C)``.
+        labels: The given labels, ``(B,)``.
+        noise_kind: The kind of noise, where it is known.
+        penalty: Whether to add :func:`negative_entropy`; None: where the noise is asymmetric.
+        rectified: Its option.
+    """
+    loss = F.cross_entropy(logits, labels)
+    if is_asymmetric(noise_kind) if penalty is None else penalty:
+        loss = loss + negative_entropy(logits, rectified=rectified).mean()
+    return loss
 
 
 @options

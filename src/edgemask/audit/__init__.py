@@ -17,6 +17,8 @@ from edgemask.audit.corrections import (
     Corrections,
     read_corrections,
 )
+from edgemask.audit.dynamics import TrainingDynamics
+from edgemask.audit.features import from_features
 from edgemask.audit.label_audit import LabelAudit
 from edgemask.audit.mixture import Mixture, fit_two_components
 from edgemask.audit.probabilities import from_probabilities
@@ -30,6 +32,7 @@ __all__ = [
     "LabelAudit",
     "Mixture",
     "ModelEvidence",
+    "TrainingDynamics",
     "Verdict",
     "clopper_pearson",
     "confident_joint",
@@ -37,6 +40,7 @@ __all__ = [
     "estimate_rate",
     "estimate_transition",
     "fit_two_components",
+    "from_features",
     "from_probabilities",
     "judge_share",
     "read_corrections",

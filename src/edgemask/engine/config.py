@@ -71,6 +71,11 @@ class DataConfig(_Section):
     corrections: str | None = None
     """A CSV file of corrected labels, as the review page saves it; None means none."""
 
+    fold: str | None = None
+    """Train on all samples, test ones included, but those of a fold, and test on that: ``FILE#K``,
+    where the ``.npy`` file holds the fold of each sample; ``all`` leaves none out. None: training
+    and test data as they are."""
+
     limit: Count | None = None
     """Train on this many samples only, drawn evenly over the classes; None means all."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -48,6 +49,12 @@ class Evaluation:
 
     squares: NDArray[np.float32]
     """The squared distance of the probabilities from the label's one-hot row."""
+
+    margin: NDArray[np.float32]
+    """The logit of each sample's label minus the largest other one."""
+
+    probs: NDArray[np.float32] | None
+    """The probability of every class, where it was asked for."""
 
     by_network: Mapping[str, NDArray[np.int64]]
     """The likeliest class of each sample, by each network alone."""
@@ -103,11 +110,17 @@ class Evaluator:
     workers: int = 0
     """Processes that read ahead."""
 
-    def __call__(self, split: Split, labels: Any = None) -> Evaluation:
-        """Evaluate the model on a split with its own labels or with others."""
+    def __call__(self, split: Split, labels: Any = None, *, probs: bool = False) -> Evaluation:
+        """Evaluate the model on a split with its own labels or with others.
+
+        Args:
+            split: The samples.
+            labels: Labels in place of the split's own.
+            probs: Whether the result holds the probability of every class.
+        """
         given = torch.as_tensor(split.labels if labels is None else labels).long()
         rows = over_samples(
-            self._evaluate,
+            functools.partial(self._evaluate, keep_probs=probs),
             split,
             targets=given,
             bundle=self.bundle,
@@ -130,6 +143,8 @@ class Evaluator:
             top5=rows["top5"].numpy(),
             certainty=rows["certainty"].numpy(),
             squares=rows["squares"].numpy(),
+            margin=rows["margin"].numpy(),
+            probs=rows["probs"].numpy() if probs else None,
             by_network={
                 name.removeprefix(_BY): values.numpy()
                 for name, values in rows.items()
@@ -155,13 +170,14 @@ class Evaluator:
             numbers |= evaluation.metrics(prefix, self.bundle.num_classes, top5=top5)
         return evaluations, numbers
 
-    def _evaluate(self, batch: Batch) -> dict[str, Tensor]:
+    def _evaluate(self, batch: Batch, *, keep_probs: bool) -> dict[str, Tensor]:
         (x,), target = batch.views, batch.target
         logits = {name: values.float() for name, values in self.logits(x).items()}
         log_probs = F.log_softmax(torch.stack(list(logits.values())).mean(0), dim=1)
         own = log_probs.gather(1, target[:, None]).squeeze(1)
         probs = log_probs.exp()
         top = log_probs.topk(min(5, log_probs.shape[1]), dim=1).indices
+        others = log_probs.scatter(1, target[:, None], -torch.inf)
         return {
             "predicted": log_probs.argmax(1),
             "confidence": own.exp(),
@@ -169,5 +185,7 @@ class Evaluator:
             "top5": (top == target[:, None]).any(1),
             "certainty": probs.amax(1),
             "squares": probs.square().sum(1) - 2 * own.exp() + 1,
+            "margin": own - others.amax(1),
+            **({"probs": probs} if keep_probs else {}),
             **{f"{_BY}{name}": values.argmax(1) for name, values in logits.items()},
         }

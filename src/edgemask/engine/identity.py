@@ -32,6 +32,7 @@ _NOT_IDENTITY = (
     ("log",),
     ("data", "root"),
     ("data", "corrections"),  # by its decisions, in the contents
+    ("data", "fold"),  # by the numbers in its file, in the contents
     ("data", "workers"),
     ("data", "test_limit"),
     ("head", "options", "inference"),
@@ -111,6 +112,9 @@ def _sources(config: Config, objects: Objects) -> dict[str, Callable[[], str]]:
         found["data"] = lambda: _data_fingerprint(config, objects)
     if config.data.corrections is not None:
         found["corrections"] = lambda: given_corrections(config, objects).fingerprint
+    if config.data.fold is not None:
+        path, _, number = config.data.fold.rpartition("#")
+        found["fold"] = lambda: f"{_path_fingerprint(Path(path)) if path else ''}#{number}"
     labels = objects.labels
     if labels is not None:
         found["labels"] = lambda: labels.fingerprint

@@ -25,7 +25,7 @@ from edgemask.engine.probes import build_probes
 from edgemask.engine.processes import Processes
 from edgemask.engine.progress import Progress, Sums, joint_means
 from edgemask.engine.record import Recorder, record_interval
-from edgemask.engine.run_data import RunData
+from edgemask.engine.run_data import ALL, RunData
 from edgemask.engine.rundir import RunDir
 from edgemask.engine.selection import Selection
 from edgemask.engine.signals import Interrupted, Stop
@@ -75,7 +75,12 @@ class Trainer:
         self._stop = stop
         probes = build_probes(config, method, data.noise)
         self._stepper = Stepper(config, method, processes, probes)
-        self._recorder = Recorder(data.noise, config.train.epochs)
+        self._recorder = Recorder(
+            data.noise,
+            data.bundle.num_classes,
+            config.train.epochs,
+            probabilities=config.data.fold == ALL,
+        )
         self._checkpoints = Checkpoints(folder.checkpoints)
         self._evaluate = Evaluator(
             logits=method.predict_logits,
@@ -283,7 +288,9 @@ class Trainer:
         return row
 
     def _evaluate_train(self) -> Evaluation:
-        evaluation = self._evaluations["train"] = self._evaluate(self._data.train, self._data.given)
+        evaluation = self._evaluations["train"] = self._evaluate(
+            self._data.train, self._data.given, probs=self._config.data.fold == ALL
+        )
         return evaluation
 
     def _result(self) -> TrainingResult:
@@ -300,7 +307,7 @@ class Trainer:
             train=train,
             test=test,
             trust=trust,
-            mean_loss=self._recorder.mean_loss,
+            dynamics=self._recorder.dynamics,
             head=self._recorder.head_arrays(),
             selected=selected,
         )

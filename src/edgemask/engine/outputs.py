@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from edgemask._files import write_arrays, write_json
+from edgemask.audit import TrainingDynamics
 from edgemask.engine.config import Config
 from edgemask.engine.deploy import save_weights
 from edgemask.engine.evaluation import Evaluation
@@ -50,8 +51,8 @@ class TrainingResult:
     trust: NDArray[Any]
     """The probability that each given label is right."""
 
-    mean_loss: NDArray[np.float64]
-    """Each training sample's loss, averaged over the recorded epochs."""
+    dynamics: TrainingDynamics
+    """What happened to each training sample over the recorded epochs."""
 
     head: dict[str, NDArray[Any]]
     """Scores and retention of the head over time; empty for a head without scores."""
@@ -105,6 +106,11 @@ def write_outputs(
     the next start write these files again.
     """
     write_arrays(folder / "samples.npz", _samples(data, result))
+    if result.dynamics.has_probabilities:
+        state = result.dynamics.state_dict()
+        write_arrays(
+            folder / "dynamics.npz", {name: value.numpy() for name, value in state.items()}
+        )
     if result.head:
         write_arrays(folder / "head.npz", result.head)
     pictures = _thumbnails(data, result.trust, result.mean_loss, thumbnails)
@@ -121,7 +127,10 @@ def _samples(data: RunData, result: TrainingResult) -> dict[str, NDArray[Any]]:
         "predicted": result.train.predicted,
         "confidence": result.train.confidence.astype(np.float32),
         "trust": result.trust.astype(np.float32),
-        "mean_loss": result.mean_loss.astype(np.float32),
+        "mean_loss": result.dynamics.mean_loss.astype(np.float32),
+        "margin": result.dynamics.aum.astype(np.float32),
+        "agreement": result.dynamics.agreement.astype(np.float32),
+        "forgetting": result.dynamics.forgetting.astype(np.int32),
     }
     if data.train.names is not None:
         samples["name"] = np.array(list(data.train.names), dtype=np.str_)

@@ -10,12 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from edgemask.diagnostics import (
-    confidence_split,
-    memorisation,
-    score_snapshot,
-    trust_from_losses,
-)
+from edgemask.audit import TrainingDynamics, trust_from_losses
+from edgemask.diagnostics import confidence_split, memorisation, score_snapshot
 from edgemask.diagnostics.edges import BINS
 from edgemask.engine.evaluation import Evaluation
 from edgemask.noise import NoisyLabels
@@ -38,19 +34,23 @@ def record_interval(record_every: int | None, samples: int) -> int:
 
 
 class Recorder:
-    """Collects per-sample losses and snapshots of the head's scores; part of the checkpoint.
+    """Collects training dynamics and snapshots of the head's scores; part of the checkpoint.
 
     Args:
         noise: The labels of the training samples.
+        num_classes: Number of classes that the network tells apart.
         epochs: Epochs of the run.
+        probabilities: Whether the dynamics average the probabilities of all classes.
     """
 
-    def __init__(self, noise: NoisyLabels, epochs: int):
+    def __init__(
+        self, noise: NoisyLabels, num_classes: int, epochs: int, *, probabilities: bool = False
+    ):
         self._noise = noise
         self._epochs = epochs
         self._every = max(1, math.ceil(epochs / _MAX_SNAPSHOTS))
-        self._loss_sum = torch.zeros(len(noise), dtype=torch.float64)
-        self._loss_count = 0
+        self.dynamics = TrainingDynamics(len(noise), num_classes, probabilities=probabilities)
+        """What happened to each sample in the evaluations so far."""
         self._snapshots: list[dict[str, Any]] = []
 
     def record_samples(self, evaluation: Evaluation) -> dict[str, float | None]:
@@ -59,8 +59,15 @@ class Recorder:
         Returns:
             Confidence and memorisation by right and wrong label, where true labels are known.
         """
-        self._loss_sum += torch.from_numpy(evaluation.loss.astype(np.float64))
-        self._loss_count += 1
+        self.dynamics.add(
+            np.arange(len(evaluation.labels)),
+            evaluation.labels,
+            loss=evaluation.loss,
+            margin=evaluation.margin,
+            confidence=evaluation.confidence,
+            predicted=evaluation.predicted,
+            probs=evaluation.probs,
+        )
         given, clean = self._noise.noisy, self._noise.clean
         if clean is None:
             return {}
@@ -84,12 +91,6 @@ class Recorder:
                 }
             )
 
-    @property
-    def mean_loss(self) -> NDArray[np.float64]:
-        """Each sample's loss, averaged over the evaluations so far."""
-        mean: NDArray[np.float64] = (self._loss_sum / max(self._loss_count, 1)).numpy()
-        return mean
-
     def trust(self, own: Tensor | None) -> NDArray[Any]:
         """Return the probability that each given label is right.
 
@@ -98,7 +99,7 @@ class Recorder:
         """
         if own is not None:
             return own.detach().float().cpu().numpy()
-        return trust_from_losses(self.mean_loss)
+        return trust_from_losses(self.dynamics.mean_loss)
 
     def head_arrays(self) -> dict[str, NDArray[Any]]:
         """Return what ``head.npz`` holds; nothing for a head without scores."""
@@ -117,13 +118,11 @@ class Recorder:
     def state_dict(self) -> dict[str, Any]:
         """Return everything recorded."""
         return {
-            "loss_sum": self._loss_sum,
-            "loss_count": self._loss_count,
+            "dynamics": self.dynamics.state_dict(),
             "snapshots": list(self._snapshots),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what :meth:`state_dict` returned."""
-        self._loss_sum = state["loss_sum"]
-        self._loss_count = state["loss_count"]
+        self.dynamics.load_state_dict(state["dynamics"])
         self._snapshots = list(state["snapshots"])

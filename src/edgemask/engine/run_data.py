@@ -26,13 +26,21 @@ if TYPE_CHECKING:
     from edgemask.data import Augment
 
 __all__ = [
+    "ALL",
+    "JoinedSplit",
     "Objects",
     "RunData",
     "SubSplit",
     "build_run_data",
+    "everything",
     "given_corrections",
     "load_data",
 ]
+
+
+ALL = "all"
+"""The fold that leaves no sample out of training."""
+_TESTED_WITHOUT_FOLD = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,6 +163,81 @@ class SubSplit:
         return self.split.raw(self.positions[index])
 
 
+class JoinedSplit:
+    """Several splits as one, in their order.
+
+    Args:
+        splits: The splits; samples of all have one shape.
+        names: What to call each sample.
+    """
+
+    def __init__(self, splits: Sequence[Split], names: Sequence[str]):
+        self.splits = tuple(splits)
+        self.labels = np.concatenate([split.labels for split in splits])
+        self.names: Sequence[str] | None = names
+        self._ends = torch.tensor([len(split) for split in splits]).cumsum(0)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def views(
+        self, index: Tensor, augments: Sequence[Augment], generators: Sequence[Generator]
+    ) -> tuple[Tensor, ...]:
+        """Return one float tensor per augmentation for the samples at ``index``."""
+        parts = self._parts(index)
+        made = [split.views(own, augments, generators) for split, own, _ in parts]
+        order = torch.cat([places for _, _, places in parts]).argsort()
+        return tuple(torch.cat(views)[order] for views in zip(*made, strict=True))
+
+    def raw(self, index: Tensor) -> Tensor:
+        """Return the samples as stored."""
+        parts = self._parts(index)
+        order = torch.cat([places for _, _, places in parts]).argsort()
+        return torch.cat([split.raw(own) for split, own, _ in parts])[order]
+
+    def _parts(self, index: Tensor) -> list[tuple[Split, Tensor, Tensor]]:
+        """Return the splits that an index names, the positions in each, and their places in it."""
+        which = torch.bucketize(index, self._ends, right=True)
+        starts = self._ends - torch.tensor([len(split) for split in self.splits])
+        found = []
+        for number, split in enumerate(self.splits):
+            places = (which == number).nonzero().squeeze(1)
+            if len(places):
+                found.append((split, index[places] - starts[number], places))
+        return found
+
+
+def everything(bundle: DataBundle) -> DataBundle:
+    """Return a dataset whose training samples are all samples, test ones included.
+
+    A sample that is part of several test sets counts once. Samples without names are called by
+    their position in the training set, or in the test set with its name before it. Where names
+    are the row numbers of one table, the order is that of the table.
+    """
+    tests = list({id(split): (name, split) for name, split in bundle.tests.items()}.values())
+    names = list(bundle.train.names or map(str, range(len(bundle.train))))
+    for name, split in tests:
+        names += list(split.names or (f"{name} {row}" for row in range(len(split))))
+    splits = [bundle.train, *(split for _, split in tests)]
+    joined: Split = JoinedSplit(splits, names)
+    true = bundle.true_labels
+    if true is not None:
+        true = np.concatenate([true, *(split.labels for _, split in tests)])
+    if bundle.train.names is not None and set(names) == set(map(str, range(len(names)))):
+        order = np.argsort(np.array(names, dtype=np.int64))
+        joined = SubSplit(joined, order)
+        true = None if true is None else true[order]
+    return dataclasses.replace(
+        bundle,
+        train=joined,
+        tests={"test": joined},
+        validation=None,
+        true_labels=true,
+        clean_known=bundle.clean_known and bundle.clean_test,
+        clean_test=False,
+    )
+
+
 def load_data(config: DataConfig) -> DataBundle:
     """Read the dataset that a config names."""
     return load(config.spec, root=config.root, **config.options)
@@ -165,13 +248,19 @@ def build_run_data(config: Config, objects: Objects) -> RunData:
     bundle = objects.bundle or load_data(config.data)
     if config.data.views is not None:
         bundle = _other_views(bundle, config.data.views)
+    if config.data.fold is not None:
+        bundle = everything(bundle)
     noise = objects.labels or _labels(config, bundle)
     if len(noise) != len(bundle.train):
         raise UserError(f"{len(noise)} labels for {len(bundle.train)} training samples")
     corrections = None
     positions = np.arange(len(noise))
+    if config.data.fold is not None:
+        positions, bundle = _without_fold(config.data.fold, bundle, noise.noisy)
     held: NDArray[np.int64] | None = None
     if config.data.validation:
+        if config.data.fold is not None:
+            raise UserError("data.fold and data.validation cannot be had together")
         positions, held = stratified_holdout(
             noise.noisy, config.data.validation, seed=config.noise.seed
         )
@@ -195,6 +284,31 @@ def build_run_data(config: Config, objects: Objects) -> RunData:
         tests={name: _first(split, config.data.test_limit) for name, split in bundle.tests.items()},
         positions=positions,
         corrections=corrections,
+    )
+
+
+def _without_fold(
+    fold: str, bundle: DataBundle, given: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], DataBundle]:
+    """Return the samples outside a fold, and the data with the fold as test set."""
+    if fold == ALL:
+        outside = np.arange(len(given))
+        inside = np.sort(np.random.default_rng(0).permutation(outside)[:_TESTED_WITHOUT_FOLD])
+    else:
+        path, _, number = fold.rpartition("#")
+        try:
+            folds = np.load(path, allow_pickle=False)
+        except (OSError, ValueError) as error:
+            raise UserError(f"data.fold: {path} cannot be read as an array ({error})") from error
+        if folds.shape != given.shape:
+            raise UserError(
+                f"data.fold: {path} is for {folds.size} samples, and the data have {len(given)}"
+            )
+        outside, inside = np.flatnonzero(folds != int(number)), np.flatnonzero(folds == int(number))
+    if not len(outside) or not len(inside):
+        raise UserError(f"data.fold: no samples inside or outside of the fold {fold!r}")
+    return outside, dataclasses.replace(
+        bundle, tests={"test": SubSplit(bundle.train, inside, given)}
     )
 
 

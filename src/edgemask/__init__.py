@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from edgemask import noise as noise
     from edgemask import report as report
     from edgemask import reproduce as reproduce
-    from edgemask.engine import fit as fit
+    from edgemask.engine import audit_labels as audit_labels
+    from edgemask.engine.fit import fit as fit
     from edgemask.heads import KANLinear as KANLinear
     from edgemask.heads import SEMLinear as SEMLinear
     from edgemask.heads import SKANLinear as SKANLinear
@@ -61,6 +62,7 @@ _NAMES = {
     "SEMLinear": "heads",
     "SKANLinear": "heads",
     "attach": "heads",
+    "audit_labels": "engine",
     "detach": "heads",
     "fit": "engine",
     "one_step": "heads",

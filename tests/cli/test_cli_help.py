@@ -11,7 +11,7 @@ import edgemask
 from sweeps import sweep
 
 VERBS = (
-    "demo", "train", "resume", "eval", "predict", "noise", "list", "explain", "report",
+    "demo", "train", "audit", "resume", "eval", "predict", "noise", "list", "explain", "report",
     "reproduce", "sweep", "export", "doctor",
 )  # fmt: skip
 

@@ -10,6 +10,7 @@ import pytest
 
 from edgemask.engine import Run, evaluate, resolve
 from edgemask.engine.config import to_dict
+from edgemask.engine.estimate import estimate
 from edgemask.engine.jobs import JobRunner
 from edgemask.errors import UserError
 from edgemask.noise import NoisyLabels
@@ -22,7 +23,6 @@ from edgemask.reproduce import (
     run_plan,
     write_results,
 )
-from edgemask.reproduce.estimate import estimate
 from edgemask.reproduce.figures import draw
 from edgemask.reproduce.measures import MEASURES
 from edgemask.reproduce.plan import OPEN_STATES

@@ -66,6 +66,8 @@ class LabelAudit:
     see it, before anything is known of the share of wrong labels."""
     corrections: Corrections | None = None
     """What a person has decided about samples so far."""
+    data: str = ""
+    """The data by the name that commands take; empty where they were an object."""
 
     def __post_init__(self) -> None:
         count = len(self.ids)
@@ -246,6 +248,7 @@ class LabelAudit:
             {
                 "schema": runs.AUDIT_SCHEMA,
                 "source": self.source,
+                "data": self.data,
                 "samples": len(self),
                 "listed": int(self.listed.sum()),
                 "class_names": list(self.class_names),
@@ -293,6 +296,7 @@ class LabelAudit:
             transition_matrix=record.transition_matrix,
             class_names=record.class_names,
             source=str(facts.get("source", "")),
+            data=str(facts.get("data", "")),
             doubt=samples["doubt"].astype(np.float64),
             corrections=read_corrections(record.decisions) if record.decisions else None,
         )

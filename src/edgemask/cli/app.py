@@ -9,6 +9,7 @@ import typer
 from edgemask import __version__
 from edgemask.cli import (
     correct,
+    audit,
     demo,
     doctor,
     evaluate,
@@ -55,6 +56,7 @@ def _options(
 
 app.command("demo")(demo.demo)
 app.command("train")(train.train)
+app.command("audit")(audit.audit)
 app.command("resume")(resume.resume)
 app.command("eval")(evaluate.evaluate)
 app.command("predict")(predict.predict)

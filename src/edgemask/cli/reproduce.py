@@ -166,7 +166,7 @@ def _status(plan: ExperimentPlan, chosen: list[Experiment], as_json: bool) -> No
 def _dry_run(plan: ExperimentPlan, runner: JobRunner, as_json: bool) -> None:
     from edgemask.cli.jobs import total_seconds
     from edgemask.cli.screen import duration, print_json, print_table
-    from edgemask.reproduce.estimate import estimate
+    from edgemask.engine.estimate import estimate
     from edgemask.reproduce.plan import OPEN_STATES
 
     seconds = estimate(plan.runs(*OPEN_STATES))

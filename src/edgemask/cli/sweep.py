@@ -57,9 +57,9 @@ def sweep(
     from edgemask.cli.screen import duration, print_json, print_table, say
     from edgemask.engine import load_yaml, merge
     from edgemask.engine.compose import join, settings_of
+    from edgemask.engine.estimate import estimate
     from edgemask.engine.jobs import RunJob, job_state
     from edgemask.reproduce import make_points, parse_axis, write_sweep
-    from edgemask.reproduce.estimate import estimate
     from edgemask.reproduce.sweep import sweep_table
 
     runner = many.make_runner(jobs, threads, engine, address, imports)

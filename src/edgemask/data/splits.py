@@ -215,18 +215,19 @@ class FileSplit(_Images):
     @property
     def paths(self) -> list[Path]:
         """The files, in the order of the samples."""
-        return [self._path(position) for position in range(len(self))]
+        return [self.path(position) for position in range(len(self))]
 
     @cached_property
     def names(self) -> Sequence[str]:
         """The files relative to the root."""
         return [relative_name(path, self.root) for path in self.paths]
 
-    def _path(self, position: int) -> Path:
+    def path(self, position: int) -> Path:
+        """Return the file of a sample."""
         return Path(os.fsdecode(bytes(self._paths[position])))
 
     def _image(self, position: int) -> Image:
-        return read_image(self._path(position))
+        return read_image(self.path(position))
 
 
 class PictureSplit(_Images):

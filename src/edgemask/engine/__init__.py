@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from edgemask.engine.audit import audit_labels
 from edgemask.engine.compose import compose
 from edgemask.engine.config import Config, json_schema, merge
 from edgemask.engine.config_file import assign, dump_yaml, load_yaml
@@ -30,6 +31,7 @@ __all__ = [
     "Run",
     "RunInfo",
     "assign",
+    "audit_labels",
     "compose",
     "config_hash",
     "dump_yaml",

@@ -10,10 +10,12 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from edgemask.data import load
-from edgemask.engine import Config, Observer, resolve, train
-from edgemask.engine.config import to_dict
+from edgemask.engine.config import Config, to_dict
+from edgemask.engine.observer import Observer
 from edgemask.engine.record import record_interval
+from edgemask.engine.resolve import resolve
+from edgemask.engine.run_data import Objects, build_run_data
+from edgemask.engine.train import train
 from edgemask.errors import UserError
 
 __all__ = ["estimate"]
@@ -44,11 +46,15 @@ class _StepTimer(Observer):
         self.last = now
 
 
-def estimate(runs: Mapping[str, Config]) -> dict[str, float | None]:
+def estimate(runs: Mapping[str, Config], objects: Objects | None = None) -> dict[str, float | None]:
     """Return the seconds that each run should take on one core.
 
     Each kind of run is timed once, on a few batches and test images. None where the method cannot
     be cut that short.
+
+    Args:
+        runs: The configs by name.
+        objects: Data, model or loss given as objects.
     """
     known: dict[str, float | None] = {}
     seconds = {}
@@ -56,7 +62,7 @@ def estimate(runs: Mapping[str, Config]) -> dict[str, float | None]:
         kind = _kind(config)
         if kind not in known:
             try:
-                known[kind] = _seconds(config)
+                known[kind] = _seconds(config, objects or Objects())
             except UserError:
                 known[kind] = None
         seconds[run] = known[kind]
@@ -80,7 +86,7 @@ def _kind(config: Config) -> str:
     return " ".join(map(str, parts))
 
 
-def _seconds(config: Config) -> float:
+def _seconds(config: Config, objects: Objects) -> float:
     settings = to_dict(config)
     size = config.train.batch_size
     if "warmup" in config.method.options:
@@ -93,19 +99,18 @@ def _seconds(config: Config) -> float:
             "train": {"epochs": 2, "record_every": 1, "select": "last", "rollback": False},
             "eval": {"every": 1},
         },
+        objects=objects,
     )
     timer = _StepTimer()
     with tempfile.TemporaryDirectory() as folder:
-        train(small, out=Path(folder) / "run", observers=[timer])
-    bundle = load(config.data.spec, root=config.data.root, **config.data.options)
-    samples = min(config.data.limit or len(bundle.train), len(bundle.train))
-    tests = sum(
-        min(config.data.test_limit or math.inf, len(split)) for split in bundle.tests.values()
-    )
+        train(small, out=Path(folder) / "run", observers=[timer], objects=objects)
+    data = build_run_data(config, objects)
+    samples = len(data.train)
+    tests = sum(len(split) for split in data.tests.values())
     epochs = config.train.epochs
     steps = epochs * math.ceil(samples / size)
     step = median(timer.steps[1:])
-    evaluation = min(timer.evaluations) / (_TESTED * len(bundle.tests) + _STEPS * size)
+    evaluation = min(timer.evaluations) / (_TESTED * len(data.tests) + _STEPS * size)
     interval = record_interval(config.train.record_every, samples) or epochs
     evaluated = tests * epochs / config.eval.every + samples * epochs / interval
     return steps * step + evaluated * evaluation

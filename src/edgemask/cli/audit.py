@@ -1,0 +1,241 @@
+"""``edgemask audit``: which labels of a dataset are worth checking."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from edgemask.cli.jobs import Jobs
+from edgemask.cli.names import complete
+from edgemask.cli.options import DataRoot, Imports, Json, Quiet, Set
+
+if TYPE_CHECKING:
+    from edgemask.audit import LabelAudit
+
+__all__ = ["audit"]
+
+_HOW, _MODEL, _WHERE = "How labels are judged", "The network of the folds", "Where it is stored"
+_SHOWN = 10
+
+
+def audit(
+    data: Annotated[
+        str,
+        typer.Argument(
+            metavar="DATA",
+            autocompletion=complete("data"),
+            help="A dataset: imagefolder:PATH, csv:FILE, npz:FILE, digits, cifar10 ...",
+        ),
+    ],
+    folds: Annotated[
+        int,
+        typer.Option(
+            metavar="N",
+            rich_help_panel=_HOW,
+            help="Parts of the data, each judged by models trained on the others.",
+        ),
+    ] = 5,
+    fast: Annotated[
+        bool,
+        typer.Option(
+            "--fast",
+            rich_help_panel=_HOW,
+            help="Judge by the training of one network instead; says nothing of the share of "
+            "wrong labels.",
+        ),
+    ] = False,
+    run: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="RUN",
+            rich_help_panel=_HOW,
+            help="Judge by the model of a finished run that was trained on other data.",
+        ),
+    ] = None,
+    probabilities: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            rich_help_panel=_HOW,
+            help="Judge by probabilities from elsewhere: .npy, .npz or .csv, a row per sample; a "
+            "column id (an array ids) names the samples.",
+        ),
+    ] = None,
+    features: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            rich_help_panel=_HOW,
+            help="Judge by the labels of neighbours in features from elsewhere; nothing is "
+            "trained.",
+        ),
+    ] = None,
+    group: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            rich_help_panel=_HOW,
+            help="Keep samples of one group (patient, video) in one fold: a column of the table.",
+        ),
+    ] = None,
+    corrections: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            rich_help_panel=_HOW,
+            help="What was decided before, as the review page saves it; not asked again.",
+        ),
+    ] = None,
+    chance_driven: Annotated[
+        bool,
+        typer.Option(
+            "--chance-driven",
+            rich_help_panel=_HOW,
+            help="Outcomes depend on chance (forecasts, prognoses): say nothing of a least share.",
+        ),
+    ] = False,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            rich_help_panel=_MODEL,
+            autocompletion=complete("models"),
+            help="As for train. (default: fits the data)",
+        ),
+    ] = None,
+    loss: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            rich_help_panel=_MODEL,
+            autocompletion=complete("losses"),
+            help="As for train.",
+        ),
+    ] = None,
+    epochs: Annotated[
+        int | None,
+        typer.Option(
+            "--epochs",
+            "-e",
+            metavar="N",
+            rich_help_panel=_MODEL,
+            help="Passes over the data. (default: by the number of samples, at least 20)",
+        ),
+    ] = None,
+    sets: Set = None,
+    data_root: DataRoot = None,
+    jobs: Jobs = 1,
+    seed: Annotated[
+        int, typer.Option(metavar="N", help="Seed of the folds and of all models.")
+    ] = 0,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            rich_help_panel=_WHERE,
+            help="The audit's folder. (default: audits/<data>-<hash of this command>)",
+        ),
+    ] = None,
+    imports: Imports = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Say which labels are worth checking, and what is known of how many are wrong.
+
+    Every sample is judged by models that were not trained on it. The same command again goes on
+    where it was stopped. Written: suspects.csv, audit.json, samples.npz and report.html, where
+    the samples can be gone through.
+    """
+    from edgemask.cli.screen import print_json
+    from edgemask.engine import audit_labels
+    from edgemask.report import write_audit_report
+
+    folder = out if out is not None else _default_folder(data, locals())
+
+    def say(line: str) -> None:
+        if not quiet:
+            typer.echo(line, err=as_json)
+
+    settings: dict[str, Any] = {}
+    if data_root is not None:
+        settings["data"] = {"root": str(data_root)}
+    say(f"audit of {data} in {folder}")
+    result = audit_labels(
+        data,
+        folds=folds,
+        fast=fast,
+        run=run,
+        probabilities=probabilities,
+        features=features,
+        groups=group,
+        corrections=corrections,
+        chance_driven=chance_driven,
+        model=model,
+        loss=loss,
+        epochs=epochs,
+        settings=settings,
+        set=sets or (),
+        jobs=jobs,
+        imports=imports or (),
+        seed=seed,
+        out=folder,
+        message=say,
+    )
+    page = write_audit_report(folder)
+    if as_json:
+        print_json(_facts(result, folder, page))
+    else:
+        _show(result, folder, page)
+
+
+def _default_folder(data: str, options: dict[str, Any]) -> Path:
+    """Return the folder of a command: the same for the same words."""
+    import hashlib
+
+    text = repr(sorted((key, str(value)) for key, value in options.items() if value is not None))
+    name = Path(data.rpartition(":")[2]).stem or "data"
+    safe = "".join(c if c.isalnum() or c in "._+-" else "-" for c in name)
+    return Path("audits") / f"{safe}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+
+def _facts(audit: LabelAudit, folder: Path, page: Path) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return {
+        "path": str(folder),
+        "report": str(page),
+        "samples": len(audit),
+        "listed": int(audit.listed.sum()),
+        "rate": asdict(audit.rate),
+        "suspects": audit.suspects.to_dict(orient="records"),
+    }
+
+
+def _show(audit: LabelAudit, folder: Path, page: Path) -> None:
+    from edgemask.cli.screen import count, print_table
+
+    listed = int(audit.listed.sum())
+    typer.echo(f"\n{audit.rate.sentence}")
+    typer.echo(audit.rate.explanation)
+    few = "; they may all be right" if audit.rate.kind in ("cannot tell", "at most") else ""
+    many = count(listed, "label is worth checking", "labels are worth checking")
+    typer.echo(f"\n{many}, of {len(audit):,}{few if listed else ''}.")
+    if listed:
+        rows = [
+            [str(rank), str(name), str(given), str(suggested), f"{trust:.3f}", str(reason)]
+            for rank, name, given, suggested, trust, reason in audit.suspects.head(_SHOWN).values
+        ]
+        print_table(["rank", "sample", "given", "suggested", "score", "reason"], rows)
+        steps = [n for n in (20, 50, 100, 200, 500, 1000, 2000) if n <= min(len(audit), 2 * listed)]
+        if steps:
+            typer.echo("\nHow many to look at? Wrong ones to expect among the first:")
+            ranges = [(n, *audit.expected_precision(n)) for n in steps]
+            print_table(
+                ["first", "wrong ones"],
+                [[str(n), f"{n * low:.0f} to {n * high:.0f}"] for n, low, high in ranges],
+                right=1,
+            )
+    typer.echo(f"\nall of them: {folder / 'suspects.csv'}")
+    typer.echo(f"go through them, and check 100 at random: {page}")

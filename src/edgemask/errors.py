@@ -9,6 +9,7 @@ __all__ = [
     "DataError",
     "EdgeMaskWarning",
     "MissingExtraError",
+    "TrainingWarning",
     "UserError",
     "nearest",
     "one_line",
@@ -56,6 +57,10 @@ def one_line(error: BaseException) -> str:
     text = " ".join(str(error).split())
     text = f"{text[:197]}..." if len(text) > 200 else text
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+class TrainingWarning(UserWarning):
+    """A finished run shows signs that it went wrong, such as a class that is never predicted."""
 
 
 def nearest(name: object, known: Iterable[str]) -> str:

@@ -54,12 +54,11 @@ def test_a_table_of_unknown_noise(call, table, tmp_path):
         "--batch-size", 32, "--out", out,
     ).stdout  # fmt: skip
     assert "mlp, sem head" in text
-    assert "estimated from the training losses" in text
+    assert "share of wrong labels" not in text
     assert "labels are as noisy" in text
     assert "memorised" not in text
     summary = json.loads((out / "summary.json").read_text())
     assert summary["noise"]["realised_rate"] is None
-    assert 0.02 < summary["noise"]["estimated_rate"] < 0.6
     assert summary["class_names"] == ["<cat>", "ant", "bee"]
     # Labels that are wrong for a fifth allow no more than 80 %; a guess gets a third.
     assert summary["test/accuracy"]["last"] > 0.6

@@ -464,7 +464,6 @@ def test_data_of_ones_own_without_clean_labels(kind, tiny, tmp_path):
     assert "memorised" not in run.history[0]
     assert "clean" not in run.samples
     assert run.summary["noise"]["realised_rate"] is None
-    assert 0 <= run.summary["noise"]["estimated_rate"] <= 1
     assert len(run.trust) == len(run.samples["given"])
 
 

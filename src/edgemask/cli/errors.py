@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from edgemask.cli.screen import complain
-from edgemask.errors import EdgeMaskWarning, UserError
+from edgemask.errors import EdgeMaskWarning, TrainingWarning, UserError
 
 __all__ = ["FAILURE", "MISTAKE", "Verbs"]
 
@@ -66,7 +66,7 @@ def _show_own_warnings() -> None:
     def show(message: Any, category: Any, *rest: Any, **named: Any) -> None:
         if issubclass(category, EdgeMaskWarning):
             complain(str(message), kind="warning")
-        else:
+        elif not issubclass(category, TrainingWarning):  # printed with the result of the run
             usual(message, category, *rest, **named)
 
     warnings.showwarning = show

@@ -81,24 +81,4 @@ def final_line(run: Run) -> str:
 
 def _remarks(summary: Mapping[str, Any]) -> list[str]:
     """Return the notes that a user needs to read the numbers."""
-    remarks = []
-    single = summary.get("test/networks_accuracy")
-    if single is not None:
-        remarks.append(
-            "test accuracy is that of the networks' mean logits; single networks have "
-            f"{percent(single['last'])} on average"
-        )
-    noise = summary["noise"]
-    estimated, real = noise.get("estimated_rate"), noise.get("realised_rate")
-    if estimated is not None and real != 0:
-        known = f"; it is {percent(real, 1)}" if real is not None else ""
-        remarks.append(
-            f"share of wrong labels, estimated from the training losses: "
-            f"{percent(estimated, 1)}{known}"
-        )
-    if not summary.get("clean_test", True):
-        remarks.append(
-            "the test samples were held out of the same data: their labels are as noisy, and the "
-            "accuracy is measured against them"
-        )
-    return remarks
+    return [f"note: {text}" for text in summary.get("remarks", ())]

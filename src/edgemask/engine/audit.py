@@ -32,16 +32,17 @@ from edgemask.engine.compose import compose
 from edgemask.engine.config import Config, to_dict
 from edgemask.engine.estimate import estimate
 from edgemask.engine.fit import _bundle
+from edgemask.engine.identity import config_hash, with_contents
 from edgemask.engine.inference import over_samples
 from edgemask.engine.jobs import JobRunner, RunJob
 from edgemask.engine.processes import Processes
-from edgemask.engine.resolve import object_name, resolve
+from edgemask.engine.resolve import object_name
 from edgemask.engine.run import Run
 from edgemask.engine.run_data import ALL, Objects, SubSplit, build_run_data, everything, load_data
 from edgemask.engine.shallow_models import default_models, out_of_fold, sample_features
 from edgemask.engine.train import train
 from edgemask.errors import EdgeMaskWarning, UserError
-from edgemask.runs import read_arrays
+from edgemask.runs import is_finished, read_arrays
 
 __all__ = ["audit_labels"]
 
@@ -287,6 +288,9 @@ class _Samples:
             settings=layers.settings,
             objects=objects,
         )
+        for key in ("limit", "validation", "fold"):
+            if getattr(found.data, key):
+                raise UserError(f"data.{key} is not for an audit, which judges every sample")
         found = _for_audit(found, fold=ALL)
         run_data = build_run_data(found, objects)
         if not layers.say_how_long:
@@ -339,9 +343,7 @@ def _from_folds(
     numbers = fold_numbers(samples.given, folds, groups=groups, seed=seed)
     path = (work.folder / "folds.npy").resolve()
     atomic_write(path, lambda file: np.save(file, numbers, allow_pickle=False))
-    configs = {
-        f"fold-{fold}": _for_audit(samples.config, fold=f"{path}#{fold}") for fold in range(folds)
-    }
+    configs = [_for_audit(samples.config, fold=f"{path}#{fold}") for fold in range(folds)]
     rows = sample_features(samples.bundle.train)
     shallow = {} if rows is None else default_models(rows, seed)
     _announce(samples, work, configs, f"{folds} folds")
@@ -399,17 +401,18 @@ def fold_numbers(given: Ints, folds: int, *, groups: Any = None, seed: int = 0) 
     return numbers
 
 
-def _announce(samples: _Samples, work: _Work, configs: Mapping[str, Config], what: str) -> None:
+def _announce(samples: _Samples, work: _Work, configs: Sequence[Config], what: str) -> None:
     """Say what is about to be done and how long it will take, timed on a few steps."""
+    folders = _run_folders(samples, work, configs)
     waiting = {
-        name: config
-        for name, config in configs.items()
-        if not (work.folder / "runs" / name / "summary.json").is_file()
+        str(folder): config
+        for folder, config in zip(folders, configs, strict=True)
+        if not is_finished(folder)
     }
-    config = next(iter(configs.values()))
+    first = configs[0]
     text = (
         f"{len(samples.given):,} samples, {samples.bundle.num_classes} classes; {what}: "
-        f"{config.model.name}, {config.train.epochs} epochs each"
+        f"{first.model.name}, {first.train.epochs} epochs each"
     )
     if not waiting:
         work.say(f"{text}; all trained before")
@@ -419,32 +422,39 @@ def _announce(samples: _Samples, work: _Work, configs: Mapping[str, Config], wha
     work.say(f"{text}; about {_duration(total)}")
 
 
+def _run_folders(samples: _Samples, work: _Work, configs: Sequence[Config]) -> list[Path]:
+    """Return the folder of each run; other data or settings have others, and are trained anew."""
+    found = []
+    for config in configs:
+        fold = (config.data.fold or "").rpartition("#")[2]
+        name = config_hash(with_contents(config, samples.objects))
+        found.append(work.folder / "runs" / f"fold-{fold}-{name}")
+    return found
+
+
 def _duration(seconds: float) -> str:
     if seconds < 90:
         return f"{max(1, round(seconds))} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
-def _train_all(samples: _Samples, work: _Work, configs: Mapping[str, Config]) -> list[Run]:
+def _train_all(samples: _Samples, work: _Work, configs: Sequence[Config]) -> list[Run]:
     """Do the runs, or find them done."""
-    folders = {name: work.folder / "runs" / name for name in configs}
     if work.jobs > 1 and samples.has_objects:
         raise UserError(
             "jobs needs data and models by name, which worker processes can read: save arrays "
             "with numpy.savez and give 'npz:FILE'"
         )
+    folders = _run_folders(samples, work, configs)
     if work.jobs == 1:
         found = []
-        for number, (name, config) in enumerate(configs.items(), 1):
-            resolved = resolve(to_dict(config), objects=samples.objects)
-            found.append(
-                train(resolved, out=folders[name], objects=samples.objects, device=work.device)
-            )
+        for number, (config, folder) in enumerate(zip(configs, folders, strict=True), 1):
+            found.append(train(config, out=folder, objects=samples.objects, device=work.device))
             work.say(f"network: {number} of {len(configs)} done")
         return found
     runner = JobRunner(workers=work.jobs, imports=work.imports)
     results = runner.run(
-        [RunJob(config, folders[name]) for name, config in configs.items()],
+        [RunJob(config, folder) for config, folder in zip(configs, folders, strict=True)],
         lambda result: work.say(f"network: {result.name} {result.state}"),
     )
     for result in results:
@@ -472,8 +482,8 @@ def _predict(run: Run, bundle: DataBundle, positions: Ints, device: str) -> NDAr
 
 
 def _from_dynamics(samples: _Samples, work: _Work) -> LabelAudit:
-    _announce(samples, work, {"all": samples.config}, "one network on everything")
-    (run,) = _train_all(samples, work, {"all": samples.config})
+    _announce(samples, work, [samples.config], "one network on everything")
+    (run,) = _train_all(samples, work, [samples.config])
     arrays = read_arrays(run.path / "dynamics.npz")
     places = run.samples["index"]  # dropped samples were not trained on
     dynamics = TrainingDynamics(len(places), samples.bundle.num_classes)

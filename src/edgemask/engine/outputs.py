@@ -20,6 +20,7 @@ from edgemask.engine.deploy import save_weights
 from edgemask.engine.evaluation import Evaluation
 from edgemask.engine.identity import config_hash
 from edgemask.engine.metrics import summarise
+from edgemask.engine.remarks import run_remarks
 from edgemask.engine.run_data import RunData
 from edgemask.engine.rundir import RunDir
 
@@ -66,7 +67,6 @@ def build_summary(config: Config, data: RunData, result: TrainingResult) -> dict
     noise, last = data.noise, result.history[-1]
     # The accuracy of a single network is "test/accuracy.<network>".
     keys = sorted(key for key in last if key.endswith(_ACCURACIES) or "/accuracy." in key)
-    estimated = float(1.0 - np.mean(result.trust)) if len(result.trust) else None
     summary = {
         "status": "finished",
         "epochs": len(result.history),
@@ -78,9 +78,9 @@ def build_summary(config: Config, data: RunData, result: TrainingResult) -> dict
             "protocol": noise.protocol,
             "rate": noise.rate,
             "realised_rate": noise.realised_rate,
-            "estimated_rate": estimated,
         },
         "clean_test": data.bundle.clean_test,
+        "remarks": run_remarks(data, result.train),
         "head/retention": last.get("head/retention"),
         "memorised": last.get("memorised"),
         "seconds": round(result.seconds, 3),

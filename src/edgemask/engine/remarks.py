@@ -9,7 +9,7 @@ import numpy as np
 from edgemask.engine.evaluation import Evaluation
 from edgemask.engine.run_data import RunData
 
-__all__ = ["run_remarks"]
+__all__ = ["learning_remarks", "run_remarks"]
 
 _FEW = 20
 _HARDLY = 0.01
@@ -22,7 +22,12 @@ def run_remarks(data: RunData, train: Evaluation) -> list[str]:
         data: Data and labels of the run.
         train: The last epoch's model on the training samples and their given labels.
     """
-    return [*_lost_classes(data, train), *_at_chance(data, train), *_noisy_test(data)]
+    return [*learning_remarks(data, train), *_noisy_test(data)]
+
+
+def learning_remarks(data: RunData, train: Evaluation) -> list[str]:
+    """Return a sentence for each sign that the model has not learnt what it should have."""
+    return [*_lost_classes(data, train), *_at_chance(data, train)]
 
 
 def _lost_classes(data: RunData, train: Evaluation) -> list[str]:
@@ -49,16 +54,20 @@ def _at_chance(data: RunData, train: Evaluation) -> list[str]:
     if count < _FEW or commonest == 1 or agreement > chance:
         return []
     return [
-        f"the loss has stayed at chance: the model agrees with {100 * agreement:.0f} % of the "
-        f"training labels, and the most frequent one alone is {100 * commonest:.0f} %; try another "
-        "learning rate or more epochs"
+        (
+            f"the loss has stayed at chance: the model agrees with {100 * agreement:.0f} % of the "
+            f"training labels, and the most frequent one alone is {100 * commonest:.0f} %; try "
+            "another learning rate or more epochs"
+        )
     ]
 
 
 def _noisy_test(data: RunData) -> list[str]:
-    if data.bundle.clean_test or data.bundle.true_labels is not None:
+    if data.bundle.clean_test:
         return []
     return [
-        "the test samples were held out of the same data: their labels are as noisy, and the "
-        "accuracy is measured against them"
+        (
+            "the test samples were held out of the same data: their labels are as noisy, and the "
+            "accuracy is measured against them"
+        )
     ]

@@ -24,12 +24,13 @@ from edgemask.engine.observer import Observer, RunInfo
 from edgemask.engine.outputs import build_summary, write_outputs
 from edgemask.engine.precision import usable_precision
 from edgemask.engine.processes import Processes, choose_device, on_first_process
+from edgemask.engine.remarks import learning_remarks
 from edgemask.engine.resolve import is_object, resolve
 from edgemask.engine.run import Run
 from edgemask.engine.run_data import Objects, RunData, build_run_data
 from edgemask.engine.rundir import RunDir, default_name
 from edgemask.engine.signals import Interrupted, listen
-from edgemask.errors import EdgeMaskWarning, UserError
+from edgemask.errors import EdgeMaskWarning, TrainingWarning, UserError
 from edgemask.methods import Method, Task
 from edgemask.noise import NoisyLabels
 
@@ -179,6 +180,9 @@ def _run(
             observer.on_start(info)
         result = trainer.run()
         summary = build_summary(config, job, result)
+        if processes.main and config.data.fold is None:
+            for text in learning_remarks(job, result.train):
+                warnings.warn(text, TrainingWarning, stacklevel=2)
         if processes.main:
             folder.check_there()
             write_outputs(folder, job, result, summary, thumbnails=config.log.thumbnails)

@@ -39,8 +39,8 @@ def known_rate(method: str, option: str, given: float | None, *known: float | No
     if rate is None:
         raise UserError(
             f"{method} has to know what share of the labels is wrong, and for these labels nobody "
-            f"does: give a guess, as in --set method.options.{option}=0.2. A run of the method "
-            "'supervised' estimates it (noise.estimated_rate in its summary.json)"
+            f"does: give a guess, as in --set method.options.{option}=0.2. What can be "
+            "said of it without clean labels, `edgemask audit` says"
         )
     if not 0 <= rate < 1:
         raise UserError(f"{method}: {option} must lie in [0, 1), got {rate}")

@@ -1,0 +1,222 @@
+"""Audits of whole datasets: every sample, in folds or otherwise."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import edgemask as em
+from edgemask import noise, runs
+from edgemask.audit import LabelAudit
+from edgemask.data import from_arrays, load
+from edgemask.engine.audit import fold_numbers, read_matrix
+from edgemask.engine.run_data import JoinedSplit, everything
+from edgemask.errors import EdgeMaskWarning, UserError
+from sweeps import sweep
+
+
+def blobs(count=240, seed=0):
+    """Features of three classes with 20 % of the labels wrong."""
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(0, 3, count)
+    x = (4 * np.eye(3, 5)[truth] + rng.normal(0, 0.8, (count, 5))).astype(np.float32)
+    made = noise.make("sym:0.2", truth, 3, seed=seed)
+    return x, made.noisy, made.noisy != made.clean
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    """Such features in a file."""
+    x, given, wrong = blobs()
+    path = tmp_path_factory.mktemp("table") / "blobs.npz"
+    np.savez(path, x=x, y=given, class_names=np.array(["a", "b", "c"]))
+    return path, given, wrong
+
+
+def wrong_ones(wrong, ids):
+    return wrong[np.array(ids).astype(int)]
+
+
+def test_every_sample_is_judged_and_the_same_call_goes_on(table, tmp_path):
+    path, given, wrong = table
+    lines = []
+    options = {"folds": 3, "epochs": 12, "batch_size": 16, "out": tmp_path, "message": lines.append}
+    audit = em.audit_labels(f"npz:{path}", **options)
+    assert sorted(audit.ids, key=int) == [str(row) for row in range(240)]
+    assert (audit.given == given[np.array(audit.ids, dtype=int)]).all()
+    assert "240 samples, 3 classes; 3 folds: mlp, 12 epochs each; about" in lines[0]
+    found = audit.suspects
+    assert wrong_ones(wrong, found["id"]).mean() > 0.9
+    assert len(found) > 0.8 * wrong.sum()
+    assert audit.rate.models == 3
+    assert audit.rate.kind == "cannot tell"  # too few samples for a lower end
+    assert (LabelAudit.load(tmp_path).order == audit.order).all()
+    facts = runs.read_audit(tmp_path).facts
+    assert facts["data"] == f"npz:{path}"
+    numbers = np.load(tmp_path / "folds.npy")
+    assert set(numbers) == {0, 1, 2}
+    # Each sample was judged by a network that had not seen it.
+    for fold in range(3):
+        (folder,) = (tmp_path / "runs").glob(f"fold-{fold}-*")
+        assert not set(runs.read_samples(folder)["index"]) & set(np.flatnonzero(numbers == fold))
+    kept = runs.read_arrays(tmp_path / "probabilities.npz")
+    assert set(kept) == {"ids", "network", "trees", "linear"}
+    # Again: nothing is trained, and the result is the same.
+    lines.clear()
+    again = em.audit_labels(f"npz:{path}", **options)
+    assert "all trained before" in lines[0]
+    assert (again.order == audit.order).all()
+    # What was written judges the same labels elsewhere.
+    other = em.audit_labels(f"npz:{path}", probabilities=tmp_path / "probabilities.npz")
+    np.testing.assert_allclose(other.trust, audit.trust, atol=1e-6)
+
+
+def test_worker_processes_give_the_same_result(table, tmp_path):
+    path, _, _ = table
+    options = {"folds": 2, "epochs": 2}
+    alone = em.audit_labels(f"npz:{path}", out=tmp_path / "one", **options)
+    many = em.audit_labels(f"npz:{path}", out=tmp_path / "two", jobs=2, **options)
+    assert (alone.order == many.order).all()
+
+
+def test_arrays_keep_their_order_and_nothing_is_written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    x, given, wrong = blobs()
+    names = np.array(["ant", "bee", "cat"])[given]
+    audit = em.audit_labels(x, names, folds=2, epochs=10, batch_size=16)
+    assert audit.ids == [str(row) for row in range(240)]
+    assert (np.array(audit.class_names)[audit.given] == names).all()
+    assert wrong[audit.listed].mean() > 0.9
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_fast_judges_by_one_training(table, tmp_path):
+    path, _, wrong = table
+    audit = em.audit_labels(
+        f"npz:{path}", fast=True, epochs=10, batch_size=16, lr=0.05, out=tmp_path
+    )
+    assert wrong_ones(wrong, audit.suspects["id"]).mean() > 0.8
+    assert audit.rate.kind == "cannot tell"
+    assert audit.source == "dynamics"
+    assert len(list((tmp_path / "runs").iterdir())) == 1
+
+
+def test_a_model_that_exists_judges_other_data(table, tmp_path):
+    path, _, _ = table
+    run = em.fit(f"npz:{path}", epochs=12, batch_size=16, lr=0.05, out=tmp_path / "run")
+    x, given, wrong = blobs(seed=5)
+    other = tmp_path / "other.npz"
+    np.savez(other, x=x, y=given, class_names=np.array(["a", "b", "c"]))
+    audit = em.audit_labels(f"npz:{other}", run=tmp_path / "run")
+    assert wrong_ones(wrong, audit.suspects["id"]).mean() > 0.9
+    assert audit.rate.models == 1
+    with pytest.warns(EdgeMaskWarning, match="was trained on"):
+        seen = em.audit_labels(f"npz:{path}", run=run)
+    assert "it has learnt from them" in seen.rate.sentence
+    with pytest.raises(UserError, match="knows the classes"):
+        em.audit_labels("digits", run=run)
+
+
+def test_features_from_elsewhere(table, tmp_path):
+    path, given, wrong = table
+    np.save(tmp_path / "features.npy", np.load(path)["x"])
+    audit = em.audit_labels(labels=given, features=tmp_path / "features.npy")
+    assert wrong[audit.listed].mean() > 0.9
+    assert audit.source == "features"
+
+
+def test_corrections_are_learnt_from_and_not_asked_again(table, tmp_path):
+    path, _, _ = table
+    first = em.audit_labels(f"npz:{path}", folds=2, epochs=8, batch_size=16)
+    asked = first.suspects["id"].tolist()[:12]
+    rows = [
+        {"id": name, "action": "relabel", "label": "a"}
+        if number % 3 == 0
+        else {"id": name, "action": "keep" if number % 3 == 1 else "drop"}
+        for number, name in enumerate(asked)
+    ]
+    second = em.audit_labels(f"npz:{path}", folds=2, epochs=8, batch_size=16, corrections=rows)
+    assert not set(second.suspects["id"]) & set(asked)
+    assert len(second) == 240
+
+
+def test_groups_stay_together():
+    rng = np.random.default_rng(0)
+    given, groups = rng.integers(0, 3, 300), rng.integers(0, 40, 300)
+    numbers = fold_numbers(given, 5, groups=groups, seed=1)
+    assert set(numbers) == set(range(5))
+    for group in range(40):
+        assert len(set(numbers[groups == group])) == 1
+    free = fold_numbers(given, 5, seed=1)
+    for label in range(3):
+        counts = np.bincount(free[given == label])
+        assert counts.max() - counts.min() <= 1
+    assert set(fold_numbers(np.arange(10), 2)) == {0, 1}  # a class of one sample each
+    with pytest.raises(UserError, match="as many groups"):
+        fold_numbers(given, 5, groups=given)
+    with pytest.raises(UserError, match="299 values of groups"):
+        fold_numbers(given, 5, groups=groups[1:])
+
+
+def test_all_samples_of_a_dataset_in_one_split():
+    bundle = load("digits")
+    whole = everything(bundle)
+    assert isinstance(whole.train, JoinedSplit | type(whole.train))
+    assert len(whole.train) == 1797
+    assert whole.train.names[-1] == f"test {len(bundle.test) - 1}"
+    index = torch.tensor([1796, 3, 1438, 0])
+    expected = torch.stack(
+        [bundle.test.raw(torch.tensor([358]))[0], bundle.train.raw(torch.tensor([3]))[0],
+         bundle.test.raw(torch.tensor([0]))[0], bundle.train.raw(torch.tensor([0]))[0]]
+    )  # fmt: skip
+    assert torch.equal(whole.train.raw(index), expected)
+    twice = from_arrays(np.zeros((9, 2), np.float32), [0, 1, 2] * 3, x_test=np.ones((2, 2)),
+                        y_test=[0, 1])  # fmt: skip
+    joined = everything(twice).train
+    assert joined.raw(torch.arange(11)).sum() == 4
+
+
+@sweep(
+    ("options", "message"),
+    [
+        ({"fast": True, "features": "x.npy"}, "fast and features are two ways"),
+        ({"folds": 1}, "folds must be at least 2"),
+        ({"labels": [0, 1]}, "has its own labels"),
+        ({"probabilities": "none.npy"}, "no such file"),
+        ({"set": {"data.limit": 10}}, "data.limit is not for an audit"),
+        ({"epochs": 0}, "train.epochs"),
+    ],
+)
+def test_what_does_not_fit_is_refused(options, message):
+    with pytest.raises(UserError, match=message):
+        em.audit_labels("digits", **options)
+
+
+def test_labels_alone_need_probabilities():
+    with pytest.raises(UserError, match="needs data"):
+        em.audit_labels(labels=[0, 1, 1])
+    x, given, _ = blobs(30)
+    with pytest.raises(UserError, match="by name"):
+        em.audit_labels(x, given, jobs=2, epochs=1)
+
+
+def test_files_of_probabilities(tmp_path):
+    rows = np.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]])
+    np.save(tmp_path / "one.npy", rows)
+    np.save(tmp_path / "two.npy", np.stack([rows, rows]))
+    np.savez(tmp_path / "named.npz", probs=rows, ids=np.array(["x", "y", "z"]))
+    (tmp_path / "table.csv").write_text("id,dog,cat\nx,0.1,0.9\ny,0.8,0.2\nz,0.4,0.6\n")
+    np.testing.assert_array_equal(read_matrix(tmp_path / "one.npy"), rows)
+    assert len(read_matrix(tmp_path / "two.npy")) == 2
+    order = ["z", "x", "y"]
+    for name in ("named.npz", "table.csv"):
+        found = read_matrix(tmp_path / name, ids=order, columns=["cat", "dog"])
+        np.testing.assert_allclose(found, rows[[2, 0, 1]])
+    with pytest.raises(UserError, match="no row for the sample 'q'"):
+        read_matrix(tmp_path / "named.npz", ids=["x", "q"])
+    with pytest.raises(UserError, match="no column 'cow'"):
+        read_matrix(tmp_path / "table.csv", columns=["cow"])
+    (tmp_path / "text.npy").write_text("no array")
+    with pytest.raises(UserError, match="cannot be read"):
+        read_matrix(tmp_path / "text.npy")

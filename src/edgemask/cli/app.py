@@ -8,8 +8,8 @@ import typer
 
 from edgemask import __version__
 from edgemask.cli import (
-    correct,
     audit,
+    correct,
     demo,
     doctor,
     evaluate,

@@ -26,7 +26,7 @@ from edgemask.audit import (
     read_corrections,
 )
 from edgemask.audit.dynamics import seen_verdict
-from edgemask.data import DataBundle, Split
+from edgemask.data import DataBundle, Split, from_arrays
 from edgemask.engine.audit_items import write_items
 from edgemask.engine.compose import compose
 from edgemask.engine.config import Config, to_dict
@@ -262,7 +262,7 @@ class _Samples:
     ) -> _Samples:
         bundle = None
         if not isinstance(data, str):
-            bundle = _bundle(data, labels, None, class_names)
+            bundle = _own_bundle(data, labels, class_names)
         elif labels is not None or class_names is not None:
             raise UserError(f"the dataset {data!r} has its own labels and class names")
         keywords = layers.keywords
@@ -309,6 +309,16 @@ class _Samples:
             ids=[str(name) for name in names or range(len(whole.train))],
             spec=data if isinstance(data, str) else "",
         )
+
+
+def _own_bundle(data: Any, labels: Any, class_names: Sequence[str] | None) -> DataBundle:
+    """Return data of one's own; arrays without a test set, so that their order stays."""
+    if isinstance(data, np.ndarray | torch.Tensor) and data.ndim > 1 and labels is not None:
+        made = from_arrays(
+            data, labels, x_test=data[:1], y_test=labels[:1], class_names=class_names
+        )
+        return replace(made, tests={})
+    return _bundle(data, labels, None, class_names)
 
 
 def _for_audit(config: Config, *, fold: str) -> Config:

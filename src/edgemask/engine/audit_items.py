@@ -9,18 +9,17 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from edgemask._files import write_arrays, write_text
 from edgemask.audit import LabelAudit
 from edgemask.data import DataBundle, FileSplit, Split
 from edgemask.engine.run_data import JoinedSplit, SubSplit
+from edgemask.engine.thumbnails import small_images
 
-__all__ = ["small_images", "write_items"]
+__all__ = ["write_items"]
 
 _PICTURES = 2_000
 _ITEMS = 20_000
-_MAX_PIXELS = 96
 _BATCH = 256
 
 
@@ -36,7 +35,7 @@ def write_items(folder: Path, audit: LabelAudit, bundle: DataBundle) -> None:
     """
     listed = audit.order[audit.listed[audit.order]]
     shown = np.array(
-        list(dict.fromkeys([*getattr(audit, "check", listed[:0]).tolist(), *listed.tolist()])),
+        list(dict.fromkeys([*audit.check.tolist(), *listed.tolist()])),
         dtype=np.int64,
     )
     if len(bundle.input_shape) == 3:
@@ -58,19 +57,6 @@ def write_items(folder: Path, audit: LabelAudit, bundle: DataBundle) -> None:
     ]
     if lines:
         write_text(folder / "items.jsonl", "\n".join(lines) + "\n")
-
-
-def small_images(raw: Tensor) -> NDArray[np.uint8]:
-    """Return uint8 images ``(B, C, H, W)`` as ``(B, H, W, C)`` with sides of at most 96 pixels."""
-    if max(raw.shape[-2:]) > _MAX_PIXELS:
-        scale = _MAX_PIXELS / max(raw.shape[-2:])
-        size = [max(1, round(side * scale)) for side in raw.shape[-2:]]
-        small = torch.nn.functional.interpolate(
-            raw.float(), size=size, mode="bilinear", antialias=True, align_corners=False
-        )
-        raw = small.round().clamp(0, 255).to(torch.uint8)
-    images: NDArray[np.uint8] = raw.permute(0, 2, 3, 1).contiguous().numpy()
-    return images
 
 
 def _item(split: Split, place: int) -> dict[str, Any]:

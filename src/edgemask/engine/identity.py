@@ -114,7 +114,7 @@ def _sources(config: Config, objects: Objects) -> dict[str, Callable[[], str]]:
         found["corrections"] = lambda: given_corrections(config, objects).fingerprint
     if config.data.fold is not None:
         path, _, number = config.data.fold.rpartition("#")
-        found["fold"] = lambda: f"{_path_fingerprint(Path(path)) if path else ''}#{number}"
+        found["fold"] = lambda: f"{path_fingerprint(Path(path)) if path else ''}#{number}"
     labels = objects.labels
     if labels is not None:
         found["labels"] = lambda: labels.fingerprint

@@ -23,10 +23,10 @@ from edgemask.engine.metrics import summarise
 from edgemask.engine.remarks import run_remarks
 from edgemask.engine.run_data import RunData
 from edgemask.engine.rundir import RunDir
+from edgemask.engine.thumbnails import small_images
 
 __all__ = ["TrainingResult", "build_summary", "write_outputs"]
 
-_MAX_PIXELS = 96
 _ACCURACIES = ("/accuracy", "/balanced_accuracy", "/networks_accuracy", "/top5")
 
 
@@ -113,7 +113,7 @@ def write_outputs(
         )
     if result.head:
         write_arrays(folder / "head.npz", result.head)
-    pictures = _thumbnails(data, result.trust, result.mean_loss, thumbnails)
+    pictures = _thumbnails(data, result.trust, result.dynamics.mean_loss, thumbnails)
     if pictures:
         write_arrays(folder / "thumbnails.npz", pictures)
     save_weights(folder / "model.safetensors", result.model, data.bundle)
@@ -168,12 +168,4 @@ def _thumbnails(
     raw = data.train.raw(torch.from_numpy(order.copy()))
     if raw.dtype != torch.uint8 or raw.shape[1] not in (1, 3):
         return {}
-    if max(raw.shape[-2:]) > _MAX_PIXELS:
-        scale = _MAX_PIXELS / max(raw.shape[-2:])
-        size = [max(1, round(side * scale)) for side in raw.shape[-2:]]
-        small = torch.nn.functional.interpolate(
-            raw.float(), size=size, mode="bilinear", antialias=True, align_corners=False
-        )
-        raw = small.round().clamp(0, 255).to(torch.uint8)
-    images = raw.permute(0, 2, 3, 1).contiguous().numpy()
-    return {"index": data.positions[order], "images": images}
+    return {"index": data.positions[order], "images": small_images(raw)}

@@ -230,7 +230,7 @@ def everything(bundle: DataBundle) -> DataBundle:
     return dataclasses.replace(
         bundle,
         train=joined,
-        tests={"test": joined},
+        tests={},
         validation=None,
         true_labels=true,
         clean_known=bundle.clean_known and bundle.clean_test,
@@ -256,7 +256,7 @@ def build_run_data(config: Config, objects: Objects) -> RunData:
     corrections = None
     positions = np.arange(len(noise))
     if config.data.fold is not None:
-        positions, bundle = _without_fold(config.data.fold, bundle, noise.noisy)
+        positions, inside = _fold_parts(config.data.fold, len(noise))
     held: NDArray[np.int64] | None = None
     if config.data.validation:
         if config.data.fold is not None:
@@ -272,6 +272,9 @@ def build_run_data(config: Config, objects: Objects) -> RunData:
         held = None if held is None else held[corrections.kept[held]]
         if not len(positions):
             raise UserError("the corrections drop every training sample")
+    if config.data.fold is not None:
+        tested = SubSplit(bundle.train, inside, noise.noisy)
+        bundle = dataclasses.replace(bundle, tests={"test": tested})
     positions = _limited(noise.noisy, positions, config.data)
     whole = len(positions) == len(noise)
     return RunData(
@@ -287,12 +290,10 @@ def build_run_data(config: Config, objects: Objects) -> RunData:
     )
 
 
-def _without_fold(
-    fold: str, bundle: DataBundle, given: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], DataBundle]:
-    """Return the samples outside a fold, and the data with the fold as test set."""
+def _fold_parts(fold: str, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the samples outside a fold, to train on, and those inside, to test on."""
     if fold == ALL:
-        outside = np.arange(len(given))
+        outside = np.arange(count)
         inside = np.sort(np.random.default_rng(0).permutation(outside)[:_TESTED_WITHOUT_FOLD])
     else:
         path, _, number = fold.rpartition("#")
@@ -300,16 +301,14 @@ def _without_fold(
             folds = np.load(path, allow_pickle=False)
         except (OSError, ValueError) as error:
             raise UserError(f"data.fold: {path} cannot be read as an array ({error})") from error
-        if folds.shape != given.shape:
+        if folds.shape != (count,):
             raise UserError(
-                f"data.fold: {path} is for {folds.size} samples, and the data have {len(given)}"
+                f"data.fold: {path} is for {folds.size} samples, and the data have {count}"
             )
         outside, inside = np.flatnonzero(folds != int(number)), np.flatnonzero(folds == int(number))
     if not len(outside) or not len(inside):
         raise UserError(f"data.fold: no samples inside or outside of the fold {fold!r}")
-    return outside, dataclasses.replace(
-        bundle, tests={"test": SubSplit(bundle.train, inside, given)}
-    )
+    return outside, inside
 
 
 def given_corrections(config: Config, objects: Objects) -> Corrections:

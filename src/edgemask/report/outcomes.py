@@ -89,14 +89,14 @@ def total_seconds(run: RunRecord) -> float | None:
 
 
 def noise_facts(run: RunRecord) -> dict[str, Any]:
-    """Return what is known of the noise: kind, protocol, the three rates, seed, fingerprint."""
+    """Return what is known of the noise: kind, protocol, the rates, seed, fingerprint."""
     stored = _mapping(run.summary.get("noise"))
     facts: dict[str, Any] = {}
-    for key in ("kind", "protocol", "rate", "realised_rate", "estimated_rate", "seed"):
+    for key in ("kind", "protocol", "rate", "realised_rate", "seed"):
         facts[key] = stored[key] if stored.get(key) is not None else run.noise.get(key)
     if facts["realised_rate"] is None and "clean" in run.noise and len(run.noise["clean"]):
         facts["realised_rate"] = float((run.noise["clean"] != run.noise["noisy"]).mean())
-    for key in ("rate", "realised_rate", "estimated_rate"):
+    for key in ("rate", "realised_rate"):
         facts[key] = finite_number(facts[key])
     facts["fingerprint"] = run.summary.get("noise_fingerprint")
     return facts

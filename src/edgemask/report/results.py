@@ -198,7 +198,7 @@ def runs_table(groups: Sequence[Group]) -> Table:
                 str(run.summary.get("config_hash") or ""),
                 run.seed,
                 len(run.history),
-                *(facts[key] for key in ("rate", "realised_rate", "estimated_rate")),
+                *(facts[key] for key in ("rate", "realised_rate")),
             ]
             row += [percent(getattr(end, way)) for end in ends for way in ways]
             row += [percent(last_value(run, key)) for key in MEASURES]
@@ -207,7 +207,7 @@ def runs_table(groups: Sequence[Group]) -> Table:
     return Table(
         [
             *("run", "config", "status", "data", "noise", "folder", "noise fingerprint"),
-            *("config hash", "seed", "epochs", "noise rate", "realised rate", "estimated rate"),
+            *("config hash", "seed", "epochs", "noise rate", "realised rate"),
             *(f"{metric_title(key)}: {title}" for key in keys for title in ways.values()),
             *MEASURES.values(),
             "seconds",

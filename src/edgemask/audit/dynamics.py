@@ -191,7 +191,11 @@ class TrainingDynamics:
         return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
     def audit(
-        self, *, ids: Sequence[str] | None = None, class_names: Sequence[str] | None = None
+        self,
+        *,
+        ids: Sequence[str] | None = None,
+        class_names: Sequence[str] | None = None,
+        others: Sequence[NDArray[Any]] = (),
     ) -> LabelAudit:
         """Return trust, suspects and reasons from the averaged probabilities.
 
@@ -201,6 +205,7 @@ class TrainingDynamics:
         Args:
             ids: What to call each sample; its position otherwise.
             class_names: One name per class.
+            others: Probabilities of further models, ``(N, C)`` each, to average with these.
         """
         arrays = self._arrays
         if not self.has_probabilities:
@@ -211,7 +216,7 @@ class TrainingDynamics:
         probs = arrays["probs"] / arrays["count"][:, None]
         names = class_names or [str(number) for number in range(self.num_classes)]
         result = from_probabilities(
-            arrays["label"], probs, ids=ids, class_names=names, source="dynamics"
+            arrays["label"], [probs, *others], ids=ids, class_names=names, source="dynamics"
         )
         disagrees = 1.0 - self.agreement
         reasons = np.select(

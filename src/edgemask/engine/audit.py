@@ -39,7 +39,7 @@ from edgemask.engine.processes import Processes
 from edgemask.engine.resolve import object_name
 from edgemask.engine.run import Run
 from edgemask.engine.run_data import ALL, Objects, SubSplit, build_run_data, everything, load_data
-from edgemask.engine.shallow_models import default_models, out_of_fold, sample_features
+from edgemask.engine.shallow_models import default_models, out_of_bag, out_of_fold, sample_features
 from edgemask.engine.train import train
 from edgemask.errors import EdgeMaskWarning, UserError
 from edgemask.runs import is_finished, read_arrays
@@ -157,12 +157,12 @@ def audit_labels(
                 "model": model, "head": head, "loss": loss, "method": method, "epochs": epochs,
                 "batch_size": batch_size, "lr": lr, "seed": seed,
             }  # fmt: skip
-            layers = _Layers(keywords, recipe, config, settings, set)
+            layers = _Layers(keywords, recipe, config, settings, set, fast)
             samples = _Samples.read(data, labels, class_names, decisions, layers)
             if chosen == "folds":
                 result = _from_folds(samples, work, folds, groups, seed, chance_driven)
             elif chosen == "fast":
-                result = _from_dynamics(samples, work)
+                result = _from_dynamics(samples, work, seed)
             elif run is not None:
                 result = _from_run(samples, run, chance_driven, device)
             else:
@@ -220,6 +220,7 @@ class _Layers:
     file: str | Path | None
     settings: Mapping[str, Any] | None
     sets: Iterable[str] | Mapping[str, Any]
+    fast: bool
 
     @property
     def say_how_long(self) -> bool:
@@ -294,7 +295,7 @@ class _Samples:
         found = _for_audit(found, fold=ALL)
         run_data = build_run_data(found, objects)
         if not layers.say_how_long:
-            found = _sized(found, len(run_data.train))
+            found = _sized(found, len(run_data.train), fast=layers.fast)
         whole = everything(objects.bundle or load_data(found.data))
         corrected = run_data.corrections
         names = whole.train.names
@@ -332,11 +333,16 @@ def _for_audit(config: Config, *, fold: str) -> Config:
     return Config.model_validate(values)
 
 
-def _sized(config: Config, samples: int) -> Config:
-    """Choose batch size and epochs by the number of samples."""
+def _sized(config: Config, samples: int, *, fast: bool) -> Config:
+    """Choose batch size and epochs by the number of samples.
+
+    Fewer epochs for training dynamics: where samples are few, their labels are soon memorised.
+    """
     size = 128 if samples >= 10_000 else 64 if samples >= 2_000 else 32
     steps = math.ceil(samples / size)
     epochs = min(100, max(20, math.ceil(1_000 / steps)))
+    if fast:
+        epochs = 10 if samples < 1_000 else 20
     values = to_dict(config)
     values["train"] |= {"batch_size": size, "epochs": epochs}
     return Config.model_validate(values)
@@ -491,16 +497,23 @@ def _predict(run: Run, bundle: DataBundle, positions: Ints, device: str) -> NDAr
     return probs
 
 
-def _from_dynamics(samples: _Samples, work: _Work) -> LabelAudit:
+def _from_dynamics(samples: _Samples, work: _Work, seed: int) -> LabelAudit:
+    if not samples.usable.all():
+        raise UserError("fast cannot judge samples that corrections drop; audit in folds")
     _announce(samples, work, [samples.config], "one network on everything")
     (run,) = _train_all(samples, work, [samples.config])
-    arrays = read_arrays(run.path / "dynamics.npz")
-    places = run.samples["index"]  # dropped samples were not trained on
-    dynamics = TrainingDynamics(len(places), samples.bundle.num_classes)
-    dynamics.load_state_dict(arrays)
-    if len(places) < len(samples.given):
-        raise UserError("fast cannot judge samples that corrections drop; audit in folds")
-    return dynamics.audit(ids=samples.ids, class_names=samples.bundle.class_names)
+    classes, given = samples.bundle.num_classes, samples.given
+    dynamics = TrainingDynamics(len(given), classes)
+    dynamics.load_state_dict(read_arrays(run.path / "dynamics.npz"))
+    rows = sample_features(samples.bundle.train)
+    others = []
+    if isinstance(rows, np.ndarray):
+        others = [out_of_bag(rows, given, classes, seed)]
+    elif rows is not None:
+        make = default_models(rows, seed)["linear"]
+        numbers = fold_numbers(given, 3, seed=seed)
+        others = [out_of_fold(make, rows, given, numbers, classes, samples.usable)]
+    return dynamics.audit(ids=samples.ids, class_names=samples.bundle.class_names, others=others)
 
 
 def _from_run(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from edgemask.data import Split
 from edgemask.errors import MissingExtraError
 
-__all__ = ["default_models", "out_of_fold", "sample_features"]
+__all__ = ["default_models", "out_of_bag", "out_of_fold", "sample_features"]
 
 _BATCH = 512
 _SIDE = 8
@@ -98,4 +98,23 @@ def out_of_fold(
             found = model.predict_proba(features[inside])
         rows = np.flatnonzero(inside)
         probs[rows[:, None], np.asarray(model.classes_)[None, :]] = found
+    return probs
+
+
+def out_of_bag(
+    features: NDArray[Any], given: NDArray[np.int64], classes: int, seed: int
+) -> NDArray[np.float64]:
+    """Return each sample's probabilities from the trees of one forest that have not seen it."""
+    from sklearn.ensemble import ExtraTreesClassifier
+
+    forest = ExtraTreesClassifier(
+        200, min_samples_leaf=3, bootstrap=True, oob_score=True, random_state=seed
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a sample that all trees have seen: handled below
+        forest.fit(features, given)
+    probs = np.zeros((len(given), classes))
+    probs[:, forest.classes_] = forest.oob_decision_function_
+    unseen = ~np.isfinite(probs).all(axis=1) | (probs.sum(axis=1) == 0)
+    probs[unseen] = np.bincount(given, minlength=classes) / len(given)
     return probs

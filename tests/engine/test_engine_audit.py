@@ -183,7 +183,7 @@ def test_all_samples_of_a_dataset_in_one_split():
     [
         ({"fast": True, "features": "x.npy"}, "fast and features are two ways"),
         ({"folds": 1}, "folds must be at least 2"),
-        ({"labels": [0, 1]}, "has its own labels"),
+        ({"labels": "kind"}, "and its own labels"),
         ({"probabilities": "none.npy"}, "no such file"),
         ({"set": {"data.limit": 10}}, "data.limit is not for an audit"),
         ({"epochs": 0}, "train.epochs"),
@@ -221,3 +221,27 @@ def test_files_of_probabilities(tmp_path):
     (tmp_path / "text.npy").write_text("no array")
     with pytest.raises(UserError, match="cannot be read"):
         read_matrix(tmp_path / "text.npy")
+
+
+def test_groups_and_names_from_columns_of_a_table(tmp_path):
+    x, given, wrong = blobs(90)
+    rows = [f"s{n},{','.join(map(str, x[n]))},{'abc'[given[n]]},{n // 6}" for n in range(90)]
+    path = tmp_path / "rows.csv"
+    path.write_text("key,u,v,w,p,q,kind,patient\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    audit = em.audit_labels(
+        f"csv:{path}", "kind", id="key", groups="patient", folds=3, epochs=8, batch_size=16,
+        out=tmp_path / "audit",
+    )  # fmt: skip
+    assert sorted(audit.ids) == sorted(f"s{n}" for n in range(90))
+    places = np.array([int(name[1:]) for name in audit.ids])
+    assert (audit.given == given[places]).all()
+    assert wrong[places][audit.listed].mean() > 0.8
+    numbers = np.load(tmp_path / "audit" / "folds.npy")
+    for patient in range(15):
+        assert len(set(numbers[places // 6 == patient])) == 1
+    (run, *_) = (tmp_path / "audit" / "runs").iterdir()
+    assert em.engine.load_run(run).config.data.options["ignore"] == ["patient"]
+    texts = runs.read_audit(tmp_path / "audit").items
+    assert texts
+    with pytest.raises(UserError, match="names a column"):
+        em.audit_labels("digits", groups="patient", epochs=1)

@@ -9,7 +9,17 @@ import typer
 
 from edgemask.cli.jobs import Jobs
 from edgemask.cli.names import complete
-from edgemask.cli.options import DataRoot, Imports, Json, Quiet, Set
+from edgemask.cli.options import (
+    DataRoot,
+    Imports,
+    Json,
+    Label,
+    Quiet,
+    RowId,
+    Set,
+    TextColumns,
+    text_columns,
+)
 
 if TYPE_CHECKING:
     from edgemask.audit import LabelAudit
@@ -29,6 +39,9 @@ def audit(
             help="A dataset: imagefolder:PATH, csv:FILE, npz:FILE, digits, cifar10 ...",
         ),
     ],
+    label: Label = None,
+    id_: RowId = None,
+    text: TextColumns = None,
     folds: Annotated[
         int,
         typer.Option(
@@ -164,6 +177,9 @@ def audit(
     say(f"audit of {data} in {folder}")
     result = audit_labels(
         data,
+        label,
+        id=id_,
+        text=text_columns(text),
         folds=folds,
         fast=fast,
         run=run,

@@ -27,11 +27,13 @@ from edgemask.audit import (
 )
 from edgemask.audit.dynamics import seen_verdict
 from edgemask.data import DataBundle, Split, from_arrays
+from edgemask.data.columns import is_frame
+from edgemask.data.readers.csvfile import picture_column, read_table
 from edgemask.engine.audit_items import write_items
 from edgemask.engine.compose import compose
-from edgemask.engine.config import Config, to_dict
+from edgemask.engine.config import Config, merge, to_dict
 from edgemask.engine.estimate import estimate
-from edgemask.engine.fit import _bundle
+from edgemask.engine.fit import column_keywords, own_bundle
 from edgemask.engine.identity import config_hash, with_contents
 from edgemask.engine.inference import over_samples
 from edgemask.engine.jobs import JobRunner, RunJob
@@ -56,6 +58,8 @@ def audit_labels(
     data: Any = None,
     labels: Any = None,
     *,
+    id: Any = None,  # noqa: A002 - as the command calls it
+    text: str | Sequence[str] | None = None,
     folds: int = 5,
     fast: bool = False,
     run: Run | str | Path | None = None,
@@ -92,7 +96,9 @@ def audit_labels(
 
     Args:
         data: As for :func:`edgemask.fit`; may be left out with ``probabilities`` or ``features``.
-        labels: The labels, where ``data`` does not hold them.
+        labels: The labels, or the name of their column, where ``data`` does not tell.
+        id: The column that names rows, or the names, as for :func:`edgemask.fit`.
+        text: The columns of a table that hold text, as for :func:`edgemask.fit`.
         folds: Number of parts; each is judged by models trained on the others.
         fast: Whether to train one network on everything and judge by its training dynamics
             instead: cheaper, and nothing is said of the share of wrong labels.
@@ -101,8 +107,8 @@ def audit_labels(
             of them, or a file (.npy, .npz, .csv), in the order of the samples.
         features: Features from anywhere instead, to compare each label with those of the
             neighbours: a matrix ``(samples, numbers)`` or a file.
-        groups: One value per sample; samples of one group (a patient, a video) are kept in one
-            fold.
+        groups: One value per sample, or the column of a table; samples of one group (a patient, a
+            video) are kept in one fold.
         corrections: What a person decided about labels before; not asked again.
         chance_driven: Whether outcomes depend on chance (forecasts, prognoses); nothing is then
             said of the least share of wrong labels.
@@ -158,9 +164,11 @@ def audit_labels(
                 "batch_size": batch_size, "lr": lr, "seed": seed,
             }  # fmt: skip
             layers = _Layers(keywords, recipe, config, settings, set, fast)
-            samples = _Samples.read(data, labels, class_names, decisions, layers)
+            columns = _Columns(labels, id, text, groups, class_names)
+            samples = _Samples.read(data, columns, decisions, layers)
             if chosen == "folds":
-                result = _from_folds(samples, work, folds, groups, seed, chance_driven)
+                together = group_values(data, groups, samples)
+                result = _from_folds(samples, work, folds, together, seed, chance_driven)
             elif chosen == "fast":
                 result = _from_dynamics(samples, work, seed)
             elif run is not None:
@@ -229,6 +237,28 @@ class _Layers:
         return bool(named or self.recipe or self.file or self.settings or list(self.sets))
 
 
+@dataclass(frozen=True)
+class _Columns:
+    """Which columns of a table, or arrays, hold what."""
+
+    labels: Any
+    id: Any
+    text: Any
+    groups: Any
+    class_names: Sequence[str] | None
+
+    def without_groups(
+        self, data: Any, settings: Mapping[str, Any] | None
+    ) -> Mapping[str, Any] | None:
+        """Return settings by which a column of groups is no feature."""
+        if not isinstance(self.groups, str) or self.text is not None:
+            return settings
+        table = _table(data)
+        if table is None or picture_column(table) is not None:
+            return settings
+        return merge({"data": {"options": {"ignore": [self.groups]}}}, settings or {})
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Samples:
     """All samples of a dataset, and the settings of the networks that learn from them."""
@@ -256,16 +286,17 @@ class _Samples:
     def read(
         cls,
         data: Any,
-        labels: Any,
-        class_names: Sequence[str] | None,
+        columns: _Columns,
         decisions: Any,
         layers: _Layers,
     ) -> _Samples:
-        bundle = None
+        bundle, named = None, {}
         if not isinstance(data, str):
-            bundle = _own_bundle(data, labels, class_names)
-        elif labels is not None or class_names is not None:
-            raise UserError(f"the dataset {data!r} has its own labels and class names")
+            bundle = _own_bundle(data, columns, layers.keywords["model"])
+        else:
+            if columns.class_names is not None:
+                raise UserError(f"the dataset {data!r} has its own class names")
+            named = column_keywords(data, columns.labels, columns.id, columns.text)
         keywords = layers.keywords
         parts = {key: keywords[key] for key in ("model", "head", "loss", "method")}
         objects = Objects(
@@ -277,7 +308,7 @@ class _Samples:
                 if not isinstance(value, str)
             },
         )
-        given = dict(keywords)
+        given = {**keywords, **named}
         given["data"] = data if bundle is None else f"object:{bundle.name}"
         if decisions is not None:
             given["corrections"] = object_name(decisions)
@@ -286,7 +317,7 @@ class _Samples:
             layers.file,
             given,
             layers.sets,
-            settings=layers.settings,
+            settings=columns.without_groups(data, layers.settings),
             objects=objects,
         )
         for key in ("limit", "validation", "fold"):
@@ -312,14 +343,41 @@ class _Samples:
         )
 
 
-def _own_bundle(data: Any, labels: Any, class_names: Sequence[str] | None) -> DataBundle:
+def _own_bundle(data: Any, columns: _Columns, model: Any) -> DataBundle:
     """Return data of one's own; arrays without a test set, so that their order stays."""
+    labels, names = columns.labels, columns.class_names
     if isinstance(data, np.ndarray | torch.Tensor) and data.ndim > 1 and labels is not None:
         made = from_arrays(
-            data, labels, x_test=data[:1], y_test=labels[:1], class_names=class_names
+            data, labels, x_test=data[:1], y_test=labels[:1], class_names=names, id=columns.id
         )
         return replace(made, tests={})
-    return _bundle(data, labels, None, class_names)
+    return own_bundle(data, labels, None, names, columns.id, columns.text, model)
+
+
+def group_values(data: Any, groups: Any, samples: _Samples) -> Any:
+    """Return the group of each sample, from a column of the table where its name is given."""
+    if not isinstance(groups, str):
+        return groups
+    if is_frame(data):
+        return np.asarray(data[groups])[[int(name) for name in samples.ids]]
+    table = _table(data)
+    if table is None:
+        raise UserError(
+            f"groups={groups!r} names a column, which csv:FILE and parquet:FILE have, not {data!r}"
+        )
+    named = samples.config.data.options.get("id")
+    keys = [table[str(named)]] if named else [table.rows, *table.values.values()]
+    for key in keys:
+        places = {str(name): place for place, name in enumerate(key)}
+        if all(name in places for name in samples.ids):
+            return table[groups][[places[name] for name in samples.ids]]
+    raise UserError(f"groups={groups!r}: samples cannot be told by the rows of {data!r}; name id")
+
+
+def _table(data: Any) -> Any:
+    """Return the table behind ``csv:FILE`` or ``parquet:FILE``, None for other data."""
+    kind, _, path = data.partition(":") if isinstance(data, str) else ("", "", "")
+    return read_table(Path(path).expanduser()) if kind in ("csv", "parquet") else None
 
 
 def _for_audit(config: Config, *, fold: str) -> Config:

@@ -22,7 +22,7 @@ from edgemask.methods import Method
 from edgemask.models.hf_model import is_transformers_model
 from edgemask.noise import NoisyLabels
 
-__all__ = ["fit"]
+__all__ = ["column_keywords", "fit", "own_bundle"]
 
 
 def fit(
@@ -120,12 +120,12 @@ def fit(
     """
     bundle, columns = None, {}
     if isinstance(data, str) or data is None:
-        columns = _columns(data, labels, id, text)
+        columns = column_keywords(data, labels, id, text)
         for name, value in (("test", test), ("class_names", class_names)):
             if value is not None:
                 raise UserError(f"{name}: the dataset {data!r} has its own {name}")
     else:
-        bundle = _bundle(data, labels, test, class_names, id, text, model)
+        bundle = own_bundle(data, labels, test, class_names, id, text, model)
     decisions = None
     if isinstance(corrections, Path):
         corrections = str(corrections)
@@ -167,7 +167,7 @@ def _given(part: Any) -> Any:
     return None if isinstance(part, str) else part
 
 
-def _columns(data: str | None, labels: Any, ids: Any, text: Any) -> dict[str, Any]:
+def column_keywords(data: str | None, labels: Any, ids: Any, text: Any) -> dict[str, Any]:
     """Return the columns of a table that is read by name, as keywords."""
     named = {"label": labels, "id": ids, "text": text}
     if data is not None and data.partition(":")[0] not in ("csv", "parquet"):
@@ -183,7 +183,7 @@ def _columns(data: str | None, labels: Any, ids: Any, text: Any) -> dict[str, An
     return {key: list(v) if isinstance(v, tuple) else v for key, v in named.items()}
 
 
-def _bundle(
+def own_bundle(
     data: Any,
     labels: Any,
     test: Any,
@@ -192,6 +192,7 @@ def _bundle(
     text: Any,
     model: Any,
 ) -> DataBundle:
+    """Return samples that are in memory as a dataset; see :func:`fit` for the arguments."""
     if isinstance(data, DataBundle):
         given = (("labels", labels), ("test", test), ("class_names", class_names), ("id", ids),
                  ("text", text))  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import tempfile
 import time
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from statistics import median
@@ -16,7 +17,7 @@ from edgemask.engine.record import record_interval
 from edgemask.engine.resolve import resolve
 from edgemask.engine.run_data import Objects, build_run_data
 from edgemask.engine.train import train
-from edgemask.errors import UserError
+from edgemask.errors import TrainingWarning, UserError
 
 __all__ = ["estimate"]
 
@@ -102,7 +103,8 @@ def _seconds(config: Config, objects: Objects) -> float:
         objects=objects,
     )
     timer = _StepTimer()
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore", TrainingWarning)  # a few steps learn nothing
         train(small, out=Path(folder) / "run", observers=[timer], objects=objects)
     data = build_run_data(config, objects)
     samples = len(data.train)

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from edgemask import losses
 from edgemask.engine import load_run, merge, resolve, train
+from edgemask.engine.observer import Observer
 from edgemask.errors import UserError
 from edgemask.losses.transition import anchor_transition, read_transition
 from sweeps import sweep
@@ -117,6 +118,19 @@ def test_a_matrix_comes_from_numbers_files_and_audits(tmp_path):
         assert torch.allclose(found, torch.tensor(T)), source
 
 
+def test_an_audit_that_was_saved_gives_its_matrix(tmp_path):
+    from edgemask.audit import from_probabilities
+
+    draw = np.random.default_rng(0)
+    labels = draw.integers(3, size=90)
+    probs = draw.dirichlet(np.ones(3), size=90) + 2 * np.eye(3)[labels]
+    probs /= probs.sum(axis=1, keepdims=True)
+    audit = from_probabilities(labels, probs)
+    audit.save(tmp_path / "audit")
+    found = losses.ForwardCorrectionLoss(str(tmp_path / "audit")).transition
+    assert np.allclose(found.numpy(), audit.transition_matrix, atol=1e-6)
+
+
 @sweep(
     ("matrix", "message"),
     [
@@ -173,6 +187,30 @@ def test_a_run_estimates_the_matrix_after_its_warm_up(tmp_path, monkeypatch):
     assert run.finished
     with pytest.raises(UserError, match=r"warmup=3: .* the run has 3 epochs"):
         train(resolve(TINY, {"loss": {"options": {"warmup": 3}}}), out=tmp_path / "late")
+
+
+class KilledError(Exception):
+    """Stands for SIGKILL: nothing is saved on the way out."""
+
+
+class KillAt(Observer):
+    def __init__(self, epoch):
+        self.epoch = epoch
+
+    def on_step(self, *, epoch, step, **_):
+        if (epoch, step) == (self.epoch, 3):
+            raise KilledError
+
+
+def test_a_run_killed_after_the_estimate_and_resumed_ends_with_the_same_bits(tmp_path):
+    config = resolve(TINY, {"log": {"checkpoint_steps": 1}, "loss": {"options": {"warmup": 1}}})
+    whole = train(config, out=tmp_path / "whole")
+    for epoch in (0, 1):  # before it, and in the epoch that it begins with
+        with pytest.raises(KilledError):
+            train(config, out=tmp_path / "broken", observers=[KillAt(epoch)])
+    again = train(config, out=tmp_path / "broken")
+    for mine, theirs in zip(whole.model.parameters(), again.model.parameters(), strict=True):
+        assert torch.equal(mine, theirs)
 
 
 def test_the_file_of_a_matrix_is_part_of_what_a_run_is(tmp_path):

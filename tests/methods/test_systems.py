@@ -82,7 +82,7 @@ def test_step_of_elr_plus_by_hand():
     state = method.task.generator.get_state()
     result = method.step(phase, {"train": inputs}, Clock(0, 0, 3))
     share, pairs, _ = replay(1.0, state, 4)
-    taught = method.nets["second_average"](x).softmax(dim=1)
+    taught = method.nets["second_average"](x).softmax(dim=1).detach()
     history = 0.6 * old + 0.4 * taught
     assert torch.allclose(method.targets["first"].values[index], history, atol=1e-6)
     assert not method.targets["second"].values.any()

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from edgemask.diagnostics.cost import eval_mode
+from edgemask.diagnostics.modes import eval_mode
 
 __all__ = ["activation_map", "cam", "grad_cam", "overlay"]
 

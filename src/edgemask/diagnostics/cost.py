@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
 import torch
 from torch import Tensor, nn
 
+from edgemask.diagnostics.modes import eval_mode
+
 __all__ = ["Latency", "count_flops", "count_parameters", "latency"]
-
-
-@contextmanager
-def eval_mode(model: nn.Module) -> Iterator[None]:
-    """Put a model in ``eval()``, and back into the mode that it had."""
-    training = model.training
-    model.eval()
-    try:
-        yield
-    finally:
-        model.train(training)
 
 
 def count_parameters(model: nn.Module) -> int:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -11,9 +10,10 @@ from torch import Tensor, nn
 
 from edgemask.data import Batch, DataBundle, Loader, Split
 from edgemask.data.loader import iterate
+from edgemask.diagnostics.modes import eval_mode
 from edgemask.engine.processes import Processes
 
-__all__ = ["eval_mode", "move", "over_samples"]
+__all__ = ["move", "over_samples"]
 
 
 def move(batch: Batch, device: torch.device) -> Batch:
@@ -26,20 +26,6 @@ def move(batch: Batch, device: torch.device) -> Batch:
         tuple(view.to(device, non_blocking=True) for view in views),
         target.to(device, non_blocking=True),
     )
-
-
-@contextmanager
-def eval_mode(nets: Mapping[str, nn.Module]) -> Iterator[None]:
-    """Put networks in ``eval()`` mode without gradient; restore every module's mode afterwards."""
-    modes = [(module, module.training) for net in nets.values() for module in net.modules()]
-    try:
-        for net in nets.values():
-            net.eval()
-        with torch.no_grad():
-            yield
-    finally:
-        for module, training in modes:
-            module.training = training
 
 
 def over_samples(
@@ -95,9 +81,7 @@ def over_samples(
     loader.set_epoch(epoch)
     rows: dict[str, list[Tensor]] = {}
     indices_seen: list[Tensor] = []
-    with ExitStack() as stack:
-        stack.enter_context(eval_mode(nets))
-        stack.enter_context(processes.accelerator.autocast())
+    with eval_mode(*nets.values()), torch.no_grad(), processes.accelerator.autocast():
         for batch in iterate(loader.batch, range(len(loader)), workers):
             indices_seen.append(batch.index)
             for name, values in function(move(batch, processes.device)).items():

@@ -42,20 +42,11 @@ def resume(path: str | Path, *, observers: Sequence[Observer] = ()) -> Run:
     folder = RunDir(path)
     folder.check_schema()
     config = folder.config()
-    named = {
-        "head": config.head.name,
-        "data": config.data.spec,
-        "noise": config.noise.spec,
-        "corrections": config.data.corrections,
-        "model": config.model.name,
-        "loss": config.loss.name,
-        "method": config.method.name,
-    }
-    for kind, value in named.items():
-        if is_object(value):
+    for key, value in flatten(to_dict(config)).items():
+        if isinstance(value, str) and is_object(value):
             raise UserError(
-                f"{path} was started from Python with a {kind} object; call fit again with the "
-                "same arguments and out=, and it continues"
+                f"{path} was started from Python with an object ({key}: {value}); call fit again "
+                "with the same arguments and out=, and it continues"
             )
     return train(config, out=path, observers=observers)
 

@@ -194,13 +194,10 @@ def _check_method(settings: Mapping[str, Any]) -> None:
 @functools.cache
 def _missing_data(dataset: str, noise: str, protocol: str, root: str | None) -> str:
     """Return why the data or labels of a cell are not available, or an empty text."""
-    from edgemask.data import load
     from edgemask.noise import make
 
     try:
-        bundle = (
-            _load_cifar(dataset, root) if dataset.startswith("cifar") else load(dataset, root=root)
-        )
+        bundle = _load(dataset, root)
         if noise.startswith("human") or (noise.startswith("idn") and protocol == "jal"):
             make(
                 noise,
@@ -216,7 +213,7 @@ def _missing_data(dataset: str, noise: str, protocol: str, root: str | None) -> 
 
 
 @functools.lru_cache(maxsize=2)
-def _load_cifar(dataset: str, root: str | None) -> Any:
+def _load(dataset: str, root: str | None) -> Any:
     from edgemask.data import load
 
     return load(dataset, root=root)

@@ -144,6 +144,30 @@ def test_accumulated_losses_are_the_mean_over_all_samples(tmp_path: Path, loss: 
     assert trainer.state.log_history[-1]["train_loss"] == pytest.approx(mean.item(), rel=1e-5)
 
 
+def test_every_loss_that_needs_no_index_works_in_the_trainer(tmp_path: Path) -> None:
+    data = texts(4)
+    batch = {key: torch.stack([entry[key] for entry in data]) for key in data[0]}
+    first = em.integrations.trainer_loss(em.losses.CELoss())
+    trainer = train(tmp_path, bert(), data, compute_loss_func=first)
+    tried = 0
+    for name in em.losses.LOSSES:
+        loss = em.losses.build(name, num_classes=3, num_samples=4)
+        if getattr(loss, "needs_index", False):
+            with pytest.raises(UserError, match="needs its index"):
+                em.integrations.trainer_loss(loss)
+            continue
+        trainer.compute_loss_func = em.integrations.trainer_loss(loss)
+        trainer.model.zero_grad()
+        found = trainer.training_step(trainer.model, dict(batch), torch.tensor(4))
+        with torch.no_grad():
+            logits = trainer.model(input_ids=batch["input_ids"]).logits
+        expected = float(loss(logits, batch["labels"]))
+        assert float(found) == pytest.approx(expected, rel=1e-5, abs=1e-7), name
+        assert trainer.model.classifier.weight.grad.isfinite().all(), name
+        tried += 1
+    assert tried > 20
+
+
 def test_evaluation_reports_the_mean(tmp_path: Path) -> None:
     loss = em.losses.GCELoss(q=0.5)
     trainer = train(

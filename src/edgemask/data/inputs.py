@@ -51,7 +51,7 @@ def read_inputs(inputs: Any, about: Mapping[str, Any], encoder: Encoder | None) 
         return picture_split(inputs, _no_labels(len(inputs)), shape[-1])
     if is_frame(inputs) or isinstance(inputs, Mapping):
         inputs = _features(columns_of(inputs), shape)
-    return _array_split(inputs, shape)
+    return _array_split(inputs, shape, tokens=about.get("views") == "as-given")
 
 
 def read_rows(inputs: Any, encoder: Encoder | None) -> Columns:
@@ -142,7 +142,7 @@ def _features(table: Columns, shape: tuple[int, ...]) -> Any:
     return np.stack(list(table.values.values()), axis=1).astype(np.float64)
 
 
-def _array_split(inputs: Any, shape: tuple[int, ...]) -> Split:
+def _array_split(inputs: Any, shape: tuple[int, ...], *, tokens: bool) -> Split:
     data = inputs
     if not isinstance(data, Tensor):
         array = np.asarray(data)
@@ -159,7 +159,9 @@ def _array_split(inputs: Any, shape: tuple[int, ...]) -> Split:
     if data.ndim == 3 and len(shape) == 3 and shape[0] == 1:
         data = data[:, None]
     _check_shape(data.shape[1:], shape)
-    if data.dtype != torch.uint8:
+    if tokens and data.ndim == 2 and not data.is_floating_point():
+        data = data.long()
+    elif data.dtype != torch.uint8:
         data = data.float()
         broken = (~data.isfinite().flatten(1).all(1)).nonzero()
         if len(broken):

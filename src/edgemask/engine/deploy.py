@@ -234,7 +234,10 @@ def _sample(about: dict[str, Any]) -> Tensor:
     generator = torch.Generator().manual_seed(0)
     shape = (2, *about["input_shape"])
     if takes_tokens(about):
-        return torch.randint(1, 100, shape, generator=generator)
+        from edgemask.data.encoders import TokenEncoder
+
+        texts = ["a text to compare models on", "another one, which is a little longer"]
+        return torch.from_numpy(TokenEncoder.from_json(about["encoder"]).encode(texts))
     if len(about["input_shape"]) == 3:
         return torch.randint(0, 256, shape, generator=generator).float()
     return torch.randn(shape, generator=generator)

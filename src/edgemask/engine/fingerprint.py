@@ -25,7 +25,7 @@ __all__ = ["UnidentifiedError", "file_fingerprint", "fingerprint", "path_fingerp
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(...), torch.dtype)
 # Their classes are identified by version; their source is not read.
-_LIBRARIES = ("torch", "numpy", "builtins", "collections", "edgemask")
+_LIBRARIES = ("torch", "numpy", "builtins", "collections", "edgemask", "transformers")
 _DIGITS = 16
 _CACHED = 1000
 

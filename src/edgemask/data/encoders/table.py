@@ -238,7 +238,7 @@ def _fit_category(name: str, values: NDArray[Any], most: int) -> Column:
 def _strange_text(counts: Mapping[str, int], total: int) -> str:
     """Say why words with so many different values are no categories."""
     numbers = sum(count for word, count in counts.items() if _number(word) is not None)
-    if numbers > 0.8 * total:
+    if 0.8 * total < numbers < total:
         odd = next(word for word in counts if _number(word) is None)
         return f"numbers but for {total - numbers} values such as {odd!r}; correct these"
     return f"{len(counts)} different values in {total} rows: a text or an identifier"

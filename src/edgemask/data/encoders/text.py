@@ -44,6 +44,10 @@ class TfidfEncoder:
 
     def encode(self, texts: Sequence[str]) -> Any:
         """Return the features of each text as a sparse matrix (CSR) of float32."""
+        if not len(texts):
+            from scipy.sparse import csr_matrix
+
+            return csr_matrix((0, len(self.terms)), dtype=np.float32)
         vectorizer = _vectorizer(self.analyzer, self.ngrams, vocabulary=list(self.terms))
         vectorizer.idf_ = np.array(self.idf, dtype=np.float64)
         return vectorizer.transform(list(texts)).astype(np.float32)

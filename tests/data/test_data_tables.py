@@ -135,7 +135,7 @@ def test_columns_that_are_no_features_are_named():
     assert len([f for f in bundle.encoder.features if f.startswith("many")]) == 5
     codes = from_table({"zip": [1, 2, 3, 4] * 5, "y": [0, 1, 1, 0] * 5}, "y", categories=["zip"])
     assert codes.encoder.features == ("zip=1", "zip=2", "zip=3", "zip=4")
-    with pytest.raises(DataError, match="learn from: zip .16 different"):
+    with pytest.raises(DataError, match=r"learn from: zip .16 different"):
         from_table({"zip": range(20), "y": [0, 1] * 10}, "y", categories=["zip"])
     with pytest.raises(DataError, match="no column to learn from: name"):
         from_table({key: table[key] for key in ("name", "y")}, "y")

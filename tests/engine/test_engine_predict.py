@@ -190,7 +190,7 @@ def test_arrays_have_no_names_of_columns(tmp_path):
     np.testing.assert_array_equal(
         run.predict_proba(pd.DataFrame(x)), run.predict_proba(x.astype(np.float32))
     )
-    with pytest.raises(UserError, match="takes arrays .predict --npz FILE., no files"):
+    with pytest.raises(UserError, match=r"takes arrays .predict --npz FILE., no files"):
         run.predict("some.csv")
     with pytest.raises(UserError, match="without names of columns; give as many columns"):
         run.predict(pd.DataFrame({"a": [1]}))
@@ -261,5 +261,5 @@ def test_a_transformers_model_as_an_object(bert, tmp_path):
     assert run.predict_proba(tokens).shape == (COUNT, 3)
     with pytest.raises(UserError, match="has 3 outputs, and the data have 2 classes"):
         fit(tmp_path / "two", tokens, labels % 2, model=model)
-    with pytest.raises(UserError, match="a text model takes.*token ids"):
+    with pytest.raises(UserError, match=r"a text model takes.*token ids"):
         fit(tmp_path / "floats", RNG.random((COUNT, 6)), labels, model=model)

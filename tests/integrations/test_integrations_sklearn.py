@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 from pathlib import Path
 
@@ -107,7 +106,7 @@ def test_a_folder_where_one_is_asked_for(tmp_path):
     run = em.engine.load_run(tmp_path / "run")
     assert len(run.samples["trust"]) == 100
     assert run.class_names == ("0", "1")
-    assert not [name for name in os.listdir(tmp_path) if name.startswith("edgemask-")]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["here", "run"]
 
 
 def test_mistakes_are_named():

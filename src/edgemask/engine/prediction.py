@@ -89,17 +89,7 @@ class Predictor:
         """Predict the classes of new samples, in any form that training takes."""
         split = read_inputs(inputs, self.about, self.encoder)
         names = tuple(split.names or (str(i) for i in range(len(split))))
-        bundle = self.bundle(split)
-        loader = Loader(split, bundle=bundle, views=("none",), batch_size=batch_size, shuffle=False)
-        model = self.model.eval()
-        device = next((p.device for p in model.parameters()), torch.device("cpu"))
-        with torch.no_grad():
-            rows = [
-                torch.softmax(model(self._inputs(batch, bundle).to(device)).to(self.dtype), dim=1)
-                for batch in loader
-            ]
-        empty = torch.empty(0, len(self.class_names), dtype=self.dtype)
-        chances = (torch.cat(rows) if rows else empty).cpu().numpy()
+        chances = self._probabilities(split, batch_size)
         broken = np.flatnonzero(np.isnan(chances).any(1))
         if broken.size:
             raise UserError(
@@ -110,6 +100,20 @@ class Predictor:
         return Predictions(
             chances.argmax(1), chances, self.class_names, names, label_values=self.label_values
         )
+
+    def _probabilities(self, split: Split, batch_size: int) -> NDArray[Any]:
+        if not len(split):
+            return torch.empty(0, len(self.class_names), dtype=self.dtype).numpy()
+        bundle = self.bundle(split)
+        loader = Loader(split, bundle=bundle, views=("none",), batch_size=batch_size, shuffle=False)
+        model = self.model.eval()
+        device = next((p.device for p in model.parameters()), torch.device("cpu"))
+        with torch.no_grad():
+            rows = [
+                torch.softmax(model(self._inputs(batch, bundle).to(device)).to(self.dtype), dim=1)
+                for batch in loader
+            ]
+        return torch.cat(rows).cpu().numpy()
 
     def _inputs(self, batch: Batch, bundle: DataBundle) -> Tensor:
         x = _channels(batch.views[0], bundle)

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from PIL import Image
 
 import edgemask as em
@@ -66,6 +67,26 @@ def test_a_run_trains_and_tests_on_corrected_labels(photos: Path, tmp_path: Path
     objects = em.engine.Objects(corrections=em.audit.read_corrections(rows))
     data = build_run_data(plan.config, objects)
     assert sorted(data.tests["test"].labels.tolist()) == [0, 1, 1, 1]
+
+
+def test_test_samples_without_names_are_called_by_their_set() -> None:
+    rows = [{"id": "test 5", "action": "drop"}, {"id": 3, "action": "drop"}]
+    plan = em.fit("digits", corrections=rows, dry_run=True).plan
+    assert plan is not None
+    assert (plan["training samples"], plan["test samples"]) == (1437, 358)
+
+    class Samples:
+        targets = np.arange(40) % 2
+
+        def __len__(self) -> int:
+            return 40
+
+        def __getitem__(self, place: int) -> tuple[torch.Tensor, int]:
+            return torch.full((3,), float(place)), place % 2
+
+    plan = em.fit(Samples(), test=Samples(), corrections=rows, dry_run=True).plan
+    assert plan is not None
+    assert (plan["training samples"], plan["test samples"]) == (39, 39)
 
 
 def test_validation_samples_are_the_same_with_and_without(photos: Path) -> None:

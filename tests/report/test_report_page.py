@@ -328,6 +328,18 @@ def test_corrections_are_shown_before_and_after(make_run: RunMaker, tmp_path: Pa
         assert corrections_table(read_run(fixed)) is None
 
 
+def test_remarks_of_a_run_stand_first(make_run: RunMaker, tmp_path: Path) -> None:
+    path = make_run()
+    summary = json.loads((path / "summary.json").read_text())
+    remarks = ["the class <b>cat</b> is given often and never predicted"]
+    (path / "summary.json").write_text(json.dumps(summary | {"remarks": remarks}))
+    reader = parse(write_report([path], tmp_path).html)
+    assert reader.text["h2"][0] == "Before you read the numbers"
+    assert remarks[0] in reader.text["li"]
+    (path / "summary.json").write_text(json.dumps(summary | {"remarks": "all fine"}))
+    assert parse(write_report([path], tmp_path).html).text["h2"][0] == "Samples worth checking"
+
+
 def test_pictures_of_a_review_stay_within_their_budget(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -317,31 +317,48 @@ def given_corrections(config: Config, objects: Objects) -> Corrections:
     return read_corrections(config.data.corrections) if given is None else given
 
 
+def distinct_tests(bundle: DataBundle) -> list[tuple[str, Split]]:
+    """Return the test sets with their names, each once."""
+    return list({id(split): (name, split) for name, split in bundle.tests.items()}.values())
+
+
+def sample_names(bundle: DataBundle) -> list[str]:
+    """Return what training samples are called, then those of the test sets.
+
+    Samples without names are called by their position in the training set, or in the test set with
+    its name before it.
+    """
+    names = list(bundle.train.names or map(str, range(len(bundle.train))))
+    for name, split in distinct_tests(bundle):
+        names += list(split.names or (f"{name} {row}" for row in range(len(split))))
+    return names
+
+
 def _corrected(
     bundle: DataBundle, noise: NoisyLabels, corrections: Corrections
 ) -> tuple[DataBundle, NoisyLabels, CorrectedLabels]:
     """Return data with corrected labels; dropped samples leave the test sets, not yet the others.
 
-    Test samples are corrected where they have names; the row numbers of samples without names are
-    those of the training set.
+    Test samples are corrected, too.
     """
-    tests = {} if bundle.train.names is None else {
-        name: split for name, split in bundle.tests.items() if split.names is not None
-    }  # fmt: skip
-    names = bundle.train.names
-    if names is not None:
-        names = [*names, *(name for split in tests.values() for name in split.names or ())]
-    labels = np.concatenate([noise.noisy, *(split.labels for split in tests.values())])
-    result = corrections.apply(names, labels, bundle.class_names)
+    tests = distinct_tests(bundle)
+    labels = np.concatenate([noise.noisy, *(split.labels for _, split in tests)])
+    result = corrections.apply(sample_names(bundle), labels, bundle.class_names)
     corrected: dict[int, Split] = {}
     start = len(noise)
-    for split in tests.values():
+    for _, split in tests:
         part = slice(start, start + len(split))
         kept = np.flatnonzero(result.kept[part])
         corrected[id(split)] = SubSplit(split, kept, result.labels[part])
         start = part.stop
+    counts = result.summary(bundle.class_names)
+    note = (
+        f"corrections: {counts['kept']} labels kept, {counts['relabelled']} changed, "
+        f"{counts['dropped']} samples dropped"
+    )
     bundle = dataclasses.replace(
         bundle,
+        notes=(*bundle.notes, note),
         tests={name: corrected.get(id(split), split) for name, split in bundle.tests.items()},
         validation=corrected.get(id(bundle.validation), bundle.validation),
     )

@@ -165,6 +165,12 @@ def _tiles(run: RunRecord) -> list[tuple[str, str, str]]:
     return tiles
 
 
+def _remarks(run: RunRecord) -> list[str]:
+    """Return what a reader must know to read the numbers."""
+    stored = run.summary.get("remarks")
+    return [str(text) for text in stored] if isinstance(stored, list) else []
+
+
 def _details(
     figures: FigureData, group: Group, max_scores: int, max_picture_bytes: int
 ) -> dict[str, Any]:
@@ -180,6 +186,7 @@ def _details(
         "which": run.name if run.seed is None else f"seed {run.seed}",
         "status": status(run),
         "problems": run.problems,
+        "remarks": _remarks(run),
         "resume": None if run.finished else resume_command(run),
         "curves": run_curves(figures, run),
         "head": head_over_time(figures, run, max_scores),

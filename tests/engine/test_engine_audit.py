@@ -137,7 +137,16 @@ def test_corrections_are_learnt_from_and_not_asked_again(table, tmp_path):
         else {"id": name, "action": "keep" if number % 3 == 1 else "drop"}
         for number, name in enumerate(asked)
     ]
-    second = em.audit_labels(f"npz:{path}", folds=2, epochs=8, batch_size=16, corrections=rows)
+    out = tmp_path / "again"
+    second = em.audit_labels(
+        f"npz:{path}", folds=2, epochs=8, batch_size=16, corrections=rows, out=out
+    )
+    # Folds in processes of their own read the decisions from the audit's folder.
+    decisions = em.audit.read_corrections(out / "corrections.csv")
+    assert decisions.fingerprint == em.audit.read_corrections(rows).fingerprint
+    assert {
+        em.engine.load_run(run).config.data.corrections for run in (out / "runs").iterdir()
+    } == {str((out / "corrections.csv").resolve())}
     assert not set(second.suspects["id"]) & set(asked)
     assert len(second) == 240
 

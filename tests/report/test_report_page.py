@@ -357,6 +357,14 @@ def test_pictures_of_a_review_stay_within_their_budget(
         assert Image.open(io.BytesIO(data)).size == (32, 32)
 
 
+def test_an_audit_that_lists_nothing_has_a_page(tmp_path: Path) -> None:
+    folder = write_audit(tmp_path / "audit", listed=0, pictures=None)
+    reader = parse(write_audit_report(folder))
+    data = script_data(reader, "review-data")
+    assert (data["listed"], len(data["id"]), len(data["check"])) == (0, 100, 100)
+    assert "Those on the list may all be right." not in " ".join(reader.text["p"])
+
+
 def test_damaged_audits_are_refused_in_one_line(tmp_path: Path) -> None:
     folder = write_audit(tmp_path / "audit", pictures=None)
     facts = json.loads((folder / "audit.json").read_text())

@@ -38,7 +38,6 @@ from edgemask.engine.identity import config_hash, with_contents
 from edgemask.engine.inference import over_samples
 from edgemask.engine.jobs import JobRunner, RunJob
 from edgemask.engine.processes import Processes
-from edgemask.engine.resolve import object_name
 from edgemask.engine.run import Run
 from edgemask.engine.run_data import ALL, Objects, SubSplit, build_run_data, everything, load_data
 from edgemask.engine.shallow_models import default_models, out_of_bag, out_of_fold, sample_features
@@ -165,7 +164,11 @@ def audit_labels(
             }  # fmt: skip
             layers = _Layers(keywords, recipe, config, settings, set, fast)
             columns = _Columns(labels, id, text, groups, class_names)
-            samples = _Samples.read(data, columns, decisions, layers)
+            stored = None
+            if decisions is not None:  # as a file, which processes of their own can read
+                stored = (folder / "corrections.csv").resolve()
+                decisions.save(stored)
+            samples = _Samples.read(data, columns, stored, layers)
             if chosen == "folds":
                 together = group_values(data, groups, samples)
                 result = _from_folds(samples, work, folds, together, seed, chance_driven)
@@ -287,7 +290,7 @@ class _Samples:
         cls,
         data: Any,
         columns: _Columns,
-        decisions: Any,
+        corrections: Path | None,
         layers: _Layers,
     ) -> _Samples:
         bundle, named = None, {}
@@ -301,7 +304,6 @@ class _Samples:
         parts = {key: keywords[key] for key in ("model", "head", "loss", "method")}
         objects = Objects(
             bundle=bundle,
-            corrections=decisions,
             **{
                 {"loss": "criterion"}.get(key, key): value
                 for key, value in parts.items()
@@ -310,8 +312,8 @@ class _Samples:
         )
         given = {**keywords, **named}
         given["data"] = data if bundle is None else f"object:{bundle.name}"
-        if decisions is not None:
-            given["corrections"] = object_name(decisions)
+        if corrections is not None:
+            given["corrections"] = str(corrections)
         found, objects = compose(
             layers.recipe,
             layers.file,

@@ -210,14 +210,10 @@ class JoinedSplit:
 def everything(bundle: DataBundle) -> DataBundle:
     """Return a dataset whose training samples are all samples, test ones included.
 
-    A sample that is part of several test sets counts once. Samples without names are called by
-    their position in the training set, or in the test set with its name before it. Where names
-    are the row numbers of one table, the order is that of the table.
+    A test set that has several names counts once. Samples are called as in :func:`sample_names`;
+    where names are the row numbers of one table, the order is that of the table.
     """
-    tests = list({id(split): (name, split) for name, split in bundle.tests.items()}.values())
-    names = list(bundle.train.names or map(str, range(len(bundle.train))))
-    for name, split in tests:
-        names += list(split.names or (f"{name} {row}" for row in range(len(split))))
+    tests, names = distinct_tests(bundle), sample_names(bundle)
     splits = [bundle.train, *(split for _, split in tests)]
     joined: Split = JoinedSplit(splits, names)
     true = bundle.true_labels

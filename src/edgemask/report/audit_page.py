@@ -61,6 +61,7 @@ def _page(audit: AuditRecord, target: Path) -> str:
         classes=_classes(audit),
         page_notes=_notes(audit, review),
         commands=_commands(audit),
+        by_column=str(audit.facts.get("data", "")).startswith(("csv:", "parquet:")),
     )
 
 

@@ -220,6 +220,7 @@
     const none = row === undefined;
     find("review-sample").hidden = none;
     find("review-empty").hidden = !none;
+    find("review-empty").textContent = rows().length ? "No sample fits these filters." : "No sample is on the list.";
     if (!none) {
       const blind = state.tab === "check";
       content(row);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import signal
 
 import numpy as np
 import pandas as pd
@@ -205,6 +206,31 @@ def test_labels_that_cannot_be_learned_are_refused_before_training(tmp_path):
         with pytest.raises(UserError, match=words):
             fit(tmp_path / "run", TEXTS if len(labels) == COUNT else [*TEXTS, "x"], labels)
     assert not (tmp_path / "run").exists()
+
+
+def test_checkpoints_as_often_as_asked_for(tmp_path):
+    x, y = RNG.random((COUNT, 2)), np.arange(COUNT) % 2
+    runs = {}
+    for every in (0, 1, 2):
+        settings = {"log": {"trackers": [], "checkpoint_epochs": every}}
+        out = tmp_path / str(every)
+        runs[every] = em.fit(x, y, epochs=3, batch_size=16, settings=settings, out=out)
+        there = sorted(path.name for path in out.glob("checkpoints/*"))
+        assert len(there) == {0: 0, 1: 2, 2: 1}[every]  # the last two are kept
+        assert len(runs[every].history) == 3
+    np.testing.assert_array_equal(runs[0].predict_proba(x), runs[1].predict_proba(x))
+
+    class Stop(em.engine.Observer):
+        def on_epoch(self, metrics):
+            signal.raise_signal(signal.SIGTERM)
+
+    settings = {"log": {"trackers": [], "checkpoint_epochs": 0}}
+    options = {"epochs": 3, "batch_size": 16, "settings": settings, "out": tmp_path / "stopped"}
+    with pytest.raises(em.engine.Interrupted):
+        em.fit(x, y, observers=[Stop()], **options)
+    assert len(em.engine.load_run(tmp_path / "stopped").history) == 1
+    again = em.fit(x, y, **options)
+    np.testing.assert_array_equal(again.predict_proba(x), runs[1].predict_proba(x))
 
 
 # transformers -----------------------------------------------------------------------------------

@@ -110,8 +110,21 @@ class Trainer:
             self._run_epoch()
             (stopped,) = self._processes.any(bool(self._stop))
             if stopped and self._progress.epoch < epochs:
+                if not self._is_checkpoint:
+                    self._save_epoch()
                 raise self._interrupted()
         return self._result()
+
+    @property
+    def _is_checkpoint(self) -> bool:
+        """Whether a checkpoint is due after the epochs that are done."""
+        every = self._config.log.checkpoint_epochs
+        return every > 0 and self._progress.epoch % every == 0
+
+    def _save_epoch(self) -> None:
+        self._save()
+        if self._processes.main:
+            self._folder.write_history(self._progress.history)
 
     def _run_epoch(self) -> None:
         progress, method = self._progress, self._method
@@ -136,11 +149,9 @@ class Trainer:
             self._selection.load_best()
         progress.epoch, progress.phase_number = epoch + 1, 0
         self._sums.clear()
-        every = self._config.log.checkpoint_epochs
-        last = progress.epoch == self._config.train.epochs
-        if (every and progress.epoch % every == 0) or self._stop:
-            self._save()
-        if self._processes.main and (last or self._stop or (every and progress.epoch % every == 0)):
+        if self._is_checkpoint:
+            self._save_epoch()
+        elif progress.epoch == self._config.train.epochs and self._processes.main:
             self._folder.write_history(progress.history)
         tracked = {k: v for k, v in row.items() if v is not None and k != "epoch"}
         self._processes.log(tracked, progress.total_steps)

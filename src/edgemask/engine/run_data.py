@@ -349,8 +349,8 @@ def _corrected(
         start = part.stop
     counts = result.summary(bundle.class_names)
     note = (
-        f"corrections: {counts['kept']} labels kept, {counts['relabelled']} changed, "
-        f"{counts['dropped']} samples dropped"
+        f"corrections: labels kept {counts['kept']}, changed {counts['relabelled']}; samples "
+        f"dropped {counts['dropped']}"
     )
     bundle = dataclasses.replace(
         bundle,

@@ -30,6 +30,8 @@ _PACKAGES = {
     "ray": ("ray",),
     "hf": ("transformers", "datasets"),
     "lightning": ("lightning",),
+    "parquet": ("pyarrow",),
+    "skorch": ("skorch",),
 }  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from edgemask.errors import UserError
 from edgemask.report import write_report
 from edgemask.report.heatmaps import realised_transition
 from edgemask.report.outcomes import accuracies, final_value, last_value, noise_facts, total_seconds
+from edgemask.report.results import result_table
 from edgemask.runs import read_run
 from report.rundirs import RunMaker
 from sweeps import sweep
@@ -37,6 +38,17 @@ def test_a_finished_run_is_read_in_full(make_run: RunMaker) -> None:
     assert facts["realised_rate"] == pytest.approx(
         float(np.mean(run.noise["clean"] != run.noise["noisy"]))
     )
+
+
+@sweep("remarks", [["the class '<b>' is given to 9 samples"], "no list", [3, None]])
+def test_remarks_of_a_run_stand_below_its_results(make_run: RunMaker, remarks: Any) -> None:
+    folder = make_run()
+    summary = json.loads((folder / "summary.json").read_text())
+    (folder / "summary.json").write_text(json.dumps(summary | {"remarks": remarks}))
+    notes = result_table(read_run(folder)).notes
+    sentences = [note for note in notes if "is given to 9" in note]
+    expected = ["The class '<b>' is given to 9 samples."] if "class" in str(remarks) else []
+    assert sentences == expected
 
 
 def test_outcomes_without_a_summary_equal_those_of_the_summary(make_run: RunMaker) -> None:

@@ -99,6 +99,12 @@ def result_table(run: RunRecord) -> Table:
     notes = [ORACLE, *[CHOSEN] * ("selected" in ways)]
     if run.summary.get("clean_test") is False:
         notes.append("The labels of the test set are not known to be clean.")
+    remarks = run.summary.get("remarks")
+    notes += [
+        f"{text[:1].upper()}{text[1:400]}."
+        for text in (remarks if isinstance(remarks, list) else ())
+        if isinstance(text, str) and "held out of the same data" not in text
+    ]
     if len(run.history) < 10:
         notes.append(f"Only {len(run.history)} epoch(s) so far: “last 10” is the mean over these.")
     return Table(["in %", *ways.values()], rows, notes=notes)

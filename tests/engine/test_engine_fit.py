@@ -70,7 +70,7 @@ def test_the_same_call_again_opens_the_run_and_another_one_does_not(tmp_path, mo
     assert first.path == again.path
     other = em.fit(x + 1, y, **options)
     assert other.path != first.path
-    with pytest.raises(UserError, match="data object"):
+    with pytest.raises(UserError, match=r"an object \(data.spec: object:arrays\)"):
         resume(first.path)
 
 

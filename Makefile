@@ -8,7 +8,7 @@ WORKERS ?= 2
 export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: help venv venv-all demo test test-long quick plain lint format bench docs clean
+.PHONY: help venv venv-all demo test test-long test-oldest quick plain lint format bench docs clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -35,6 +35,11 @@ test: $(VENV)/.all ## all tests
 
 test-long: $(VENV)/.all ## the promises of docs/guarantees.md with many more cases; up to an hour
 	EDGEMASK_LONG=1 $(BIN)/python -m pytest -n $(WORKERS) tests/guarantees tests/engine/test_kill_and_resume.py
+
+test-oldest: ## the tests with the lower bounds of pyproject.toml, in .venv-oldest; gigabytes
+	test -x .venv-oldest/bin/python || $(PYTHON) -m venv .venv-oldest
+	.venv-oldest/bin/python -m pip --quiet install -c constraints-oldest.txt -e ".[app,fast]" pytest hypothesis
+	.venv-oldest/bin/python -m pytest -m "not slow and not browser" tests/noise tests/losses tests/heads tests/engine tests/report tests/cli tests/guarantees
 
 quick: $(VENV)/.all ## the tests that take seconds
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow"

@@ -189,3 +189,17 @@ def test_equal_chances_reach_their_own_mean():
 def test_predictions_are_checked(chances, labels, message):
     with pytest.raises(UserError, match=message):
         audit.confident_joint(chances, labels)
+
+
+def test_limits_of_a_share_are_those_of_scipy():
+    from scipy.stats import beta
+
+    from edgemask.audit import clopper_pearson
+
+    for count, total in ((1, 2), (8, 100), (0.5, 30), (99, 100), (3e3, 10**5), (17, 10**6)):
+        for level in (0.5, 0.95, 0.975, 0.999):
+            low, high = clopper_pearson(count, total, level)
+            assert low == pytest.approx(beta.ppf(1 - level, count, total - count + 1), rel=1e-8)
+            assert high == pytest.approx(beta.ppf(level, count + 1, total - count), rel=1e-8)
+    assert clopper_pearson(0, 10, 0.95)[0] == 0.0
+    assert clopper_pearson(10, 10, 0.95)[1] == 1.0

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemask.errors import MissingExtraError, UserError
+from edgemask.errors import UserError
 
 __all__ = ["ModelEvidence", "Verdict", "clopper_pearson", "judge_share"]
 
@@ -134,19 +134,45 @@ def clopper_pearson(count: float, total: int, level: float) -> tuple[float, floa
         >>> [round(limit, 3) for limit in clopper_pearson(8, 100, 0.975)]
         [0.035, 0.152]
     """
-    beta = _beta()
-    low = 0.0 if count <= 0 else float(beta.ppf(1 - level, count, total - count + 1))
-    high = 1.0 if count >= total else float(beta.ppf(level, count + 1, total - count))
+    low = 0.0 if count <= 0 else _beta_quantile(1 - level, count, total - count + 1)
+    high = 1.0 if count >= total else _beta_quantile(level, count + 1, total - count)
     return low, high
 
 
-def _beta() -> Any:
-    try:
-        from scipy.stats import beta
-    except ImportError as error:
-        purpose = "for the limits of a share"
-        raise MissingExtraError("scipy", "app", purpose, error) from error
-    return beta
+def _beta_quantile(level: float, a: float, b: float) -> float:
+    """Return where the distribution function of Beta(a, b) reaches a level, by bisection."""
+    low, high = 0.0, 1.0
+    while high - low > 1e-15 * high:
+        middle = (low + high) / 2
+        if middle in (low, high):
+            break
+        low, high = (middle, high) if _beta_cdf(middle, a, b) < level else (low, middle)
+    return (low + high) / 2
+
+
+def _beta_cdf(x: float, a: float, b: float) -> float:
+    """Return the regularised incomplete beta function, by its continued fraction (DLMF 8.17.22)."""
+    if x > (a + 1) / (a + b + 2):  # where the fraction of the complement converges faster
+        return 1 - _beta_cdf(1 - x, b, a)
+    logarithm = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
+    front = math.exp(logarithm + a * math.log(x) + b * math.log1p(-x)) / a
+    tiny = 1e-300
+    value, c, d = 1.0, 1.0, 0.0
+    for m in range(100_000):
+        if m == 0:
+            term = 1.0
+        elif m % 2:
+            n = (m - 1) // 2
+            term = -(a + n) * (a + b + n) * x / ((a + 2 * n) * (a + 2 * n + 1))
+        else:
+            n = m // 2
+            term = n * (b - n) * x / ((a + 2 * n - 1) * (a + 2 * n))
+        d = 1 / (1 + term * d or tiny)
+        c = 1 + term / c or tiny
+        value *= c * d
+        if m and abs(c * d - 1) < 1e-15:
+            break
+    return front * (value - 1)
 
 
 def model_evidence(

@@ -54,8 +54,9 @@ def say(text: object, *, err: bool = False) -> None:
 
 def complain(text: str, *, kind: str = "error") -> None:
     """Write a message to stderr, beside the results and never among them."""
-    typer.secho(f"{kind}: ", err=True, nl=False, fg="red" if kind == "error" else "yellow")
-    say(text, err=True)
+    start = typer.style(f"{kind}: ", fg="red" if kind == "error" else "yellow")
+    # In one piece: several processes may write at once.
+    typer.echo(start + _visible(text), err=True)
 
 
 def print_json(value: Any) -> None:

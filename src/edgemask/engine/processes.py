@@ -66,6 +66,11 @@ def on_first_process(function: Callable[[], T], device: str = "auto") -> T:
         except UserError as error:
             result[1] = str(error)
     if state.num_processes > 1:
+        if not torch.distributed.is_initialized():
+            raise UserError(
+                "several processes can train one run and then end; start torchrun again for the "
+                "next one"
+            )
         accelerate.utils.broadcast_object_list(result)
     if result[1] is not None:
         raise UserError(result[1])

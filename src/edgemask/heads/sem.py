@@ -136,7 +136,7 @@ def draw_mask(
     def from_torch(purpose: str) -> Tensor:
         return torch.rand_like(scores).clamp_min_(torch.finfo(scores.dtype).tiny)
 
-    return parse_policy(policy).draw(scores, rho, numbers or from_torch)
+    return parse_policy(policy).draw(scores, rho, from_torch if numbers is None else numbers)
 
 
 class EdgeScoring(MaskingHead):

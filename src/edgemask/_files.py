@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import tempfile
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgemask.errors import UserError
+from edgemask.runs import seal
 
 __all__ = ["atomic_write", "write_arrays", "write_json", "write_text"]
 
@@ -73,4 +75,6 @@ def write_json(path: Path, value: Any) -> None:
 
 def write_arrays(path: Path, arrays: dict[str, NDArray[Any]]) -> None:
     """Write named arrays as one compressed ``.npz`` in one piece."""
-    atomic_write(path, lambda file: np.savez_compressed(file, allow_pickle=False, **arrays))
+    memory = io.BytesIO()
+    np.savez_compressed(memory, allow_pickle=False, **arrays)
+    atomic_write(path, lambda file: file.write(seal(memory.getvalue())))

@@ -7,6 +7,8 @@ error where one file is requested, an entry of ``RunRecord.problems`` where ever
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 import math
 import os
@@ -30,6 +32,7 @@ __all__ = [
     "Array",
     "AuditRecord",
     "RunRecord",
+    "check_seal",
     "find_runs",
     "finite_number",
     "is_audit",
@@ -44,6 +47,7 @@ __all__ = [
     "read_run",
     "read_samples",
     "read_summary",
+    "seal",
     "shell_argument",
 ]
 
@@ -60,6 +64,7 @@ _FILES = ("config.yaml", "metrics.jsonl", "summary.json")
 _MAX_TEXT_BYTES = 1 << 28
 _MAX_ARRAY_BYTES = 1 << 31
 _MAX_YAML_VALUES = 100_000
+_SEAL = b"sha256 "
 _MAX_DIGITS = 100
 _MAX_CLASSES = 20_000
 _MAX_EPOCHS = 10_000_000
@@ -570,6 +575,28 @@ def _memory() -> int:
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
+def seal(data: bytes) -> bytes:
+    """Return an archive with its SHA-256 after its end, where readers of archives ignore it.
+
+    The archive's own checksums leave out its table of contents.
+    """
+    return data + _SEAL + hashlib.sha256(data).hexdigest().encode()
+
+
+def check_seal(data: bytes) -> bytes:
+    """Return an archive without its seal; one that has none is returned as it is.
+
+    Raises:
+        ValueError: If the seal does not fit.
+    """
+    end = len(data) - len(_SEAL) - 64
+    if end < 0 or data[end : end + len(_SEAL)] != _SEAL:
+        return data
+    if hashlib.sha256(data[:end]).hexdigest().encode() != data[end + len(_SEAL) :]:
+        raise ValueError("its checksum does not fit")
+    return data[:end]
+
+
 def load_arrays(path: Path, *, limit: int | None = None) -> dict[str, Array]:
     """Return the arrays of an ``.npz`` file, or that of an ``.npy`` file under an empty name.
 
@@ -590,7 +617,11 @@ def load_arrays(path: Path, *, limit: int | None = None) -> dict[str, Array]:
             size = sum(entry.file_size for entry in archive.infolist())
     if size > limit:
         raise MemoryError(f"it holds {size / 1e9:.0f} GB, and {limit / 1e9:.0f} GB can be used")
-    loaded = np.load(path, allow_pickle=False)
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - len(_SEAL) - 64))
+        sealed = file.read(len(_SEAL)) == _SEAL
+    source = io.BytesIO(check_seal(path.read_bytes())) if sealed else path
+    loaded = np.load(source, allow_pickle=False)
     if isinstance(loaded, np.ndarray):
         return {"": loaded}
     with loaded as file:

@@ -70,8 +70,12 @@ def test_a_flipped_bit_is_refused_or_changes_nothing(name, tmp_path, trained_run
     assert refused > FLIPS // len(READERS) // 2
     for length in (0, 1, len(whole) // 2, len(whole) - 1):
         path.write_bytes(whole[:length])
-        with pytest.raises(REFUSED[name]):
-            READERS[name](path)
+        try:
+            found = READERS[name](path)
+        except REFUSED[name]:
+            refused += 1
+        else:
+            assert _plain(found) == sound, length  # the checksum alone was cut
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,7 @@ import torch
 from edgemask._files import atomic_write
 from edgemask._pickles import check_torch
 from edgemask.errors import EdgeMaskWarning, UserError
+from edgemask.runs import check_seal, seal
 
 __all__ = ["VERSION", "Checkpoints"]
 
@@ -54,7 +55,7 @@ class Checkpoints:
         # Through memory: torch turns a full disk into a RuntimeError about its own format.
         memory = io.BytesIO()
         torch.save({"version": VERSION, **state}, memory)
-        atomic_write(path, lambda file: file.write(memory.getbuffer()))
+        atomic_write(path, lambda file: file.write(seal(memory.getvalue())))
         for old in self.paths()[: -self.keep]:
             old.unlink(missing_ok=True)
         return path
@@ -98,7 +99,7 @@ class Checkpoints:
 
 def _read(path: Path) -> dict[str, Any]:
     """Read a checkpoint after comparing its contents with the archive's checksums."""
-    data = path.read_bytes()
+    data = check_seal(path.read_bytes())
     check_torch(data)
     state: dict[str, Any] = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
     return state

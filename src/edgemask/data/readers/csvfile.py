@@ -229,7 +229,9 @@ def _pictures(
     if options["on_broken"] == "error":
         for place, file in enumerate(files):
             if not _is_file(file):
-                raise DataError(f"{path}, {_line(table, place)}: there is no file {file}")
+                raise DataError(
+                    f"{path}, {_line(table, place)}: there is no file {str(file)[:300]}"
+                )
     parts = np.array([_part(path, table, place) for place in range(len(table))])
     listings: dict[str, Listing] = {}
     for part in ("train", "test", "val"):

@@ -75,6 +75,10 @@ def write_json(path: Path, value: Any) -> None:
 
 def write_arrays(path: Path, arrays: dict[str, NDArray[Any]]) -> None:
     """Write named arrays as one compressed ``.npz`` in one piece."""
-    memory = io.BytesIO()
-    np.savez_compressed(memory, allow_pickle=False, **arrays)
-    atomic_write(path, lambda file: file.write(seal(memory.getvalue())))
+
+    def write(file: IO[bytes]) -> None:
+        memory = io.BytesIO()
+        np.savez_compressed(memory, allow_pickle=False, **arrays)
+        file.write(seal(memory.getvalue()))
+
+    atomic_write(path, write)

@@ -589,8 +589,8 @@ def check_seal(data: bytes) -> bytes:
     Raises:
         ValueError: If the seal does not fit.
     """
-    end = len(data) - len(_SEAL) - 64
-    if end < 0 or data[end : end + len(_SEAL)] != _SEAL:
+    end = data.rfind(_SEAL, max(0, len(data) - len(_SEAL) - 64))
+    if end < 0:
         return data
     if hashlib.sha256(data[:end]).hexdigest().encode() != data[end + len(_SEAL) :]:
         raise ValueError("its checksum does not fit")
@@ -619,7 +619,7 @@ def load_arrays(path: Path, *, limit: int | None = None) -> dict[str, Array]:
         raise MemoryError(f"it holds {size / 1e9:.0f} GB, and {limit / 1e9:.0f} GB can be used")
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - len(_SEAL) - 64))
-        sealed = file.read(len(_SEAL)) == _SEAL
+        sealed = _SEAL in file.read()
     source = io.BytesIO(check_seal(path.read_bytes())) if sealed else path
     loaded = np.load(source, allow_pickle=False)
     if isinstance(loaded, np.ndarray):

@@ -35,8 +35,8 @@ KINDS: dict[str, dict] = {"plain": {}}
 
 def test_two_processes_equal_one(tmp_path):
     one, two = tmp_path / "1", tmp_path / "2"
-    for kind in KINDS:
-        settings = merge(SETTINGS, KINDS[kind])
+    for kind, change in KINDS.items():
+        settings = merge(SETTINGS, change)
         main({str(one / kind): settings})
         torchrun(HERE / "ranks_worker.py", json.dumps({str(two / kind): settings}), processes=2)
         weights = [load_file(path / kind / "model.safetensors") for path in (one, two)]

@@ -246,7 +246,7 @@ def accuracies(folder, rate, epochs, **losses_by_key):
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_given_matrix_helps_on_digits_with_asymmetric_noise(tmp_path):
     # Few epochs: backward correction has no lower bound and loses in long runs what it gained.
     flips = {"matrix": (0.7 * np.eye(10) + 0.3 * np.roll(np.eye(10), 1, axis=1)).tolist()}
@@ -261,7 +261,7 @@ def test_a_given_matrix_helps_on_digits_with_asymmetric_noise(tmp_path):
     assert min(found["forward"], found["backward"]) > found["ce"] + 0.05, found
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_an_estimated_matrix_helps_on_digits_with_asymmetric_noise(tmp_path):
     found = accuracies(
         tmp_path, 0.4, 20, ce={"name": "ce"}, estimated={"name": "forward-correction"}

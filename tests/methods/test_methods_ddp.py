@@ -39,8 +39,14 @@ def equal(first, second):
 @pytest.mark.parametrize(
     "name",
     [
-        *("ca2c", "jo-snc", "dividemix", "ssr", "neighborhood-collective-estimation", "promix"),
-        *("elr-plus", "disc", "clipcleaner"),
+        *("ca2c", "jo-snc", "promix"),
+        *(
+            pytest.param(name, marks=pytest.mark.long)
+            for name in (
+                *("dividemix", "ssr", "neighborhood-collective-estimation"),
+                *("elr-plus", "disc", "clipcleaner"),
+            )
+        ),
     ],
 )
 def test_two_processes_remember_the_same(name, tmp_path, needed):

@@ -391,7 +391,7 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("learn")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["ssr", NEIGHBORHOOD, "promix"])
 def test_five_points_above_plain_training_and_knows_the_wrong_labels(name, folder):
     gains = []

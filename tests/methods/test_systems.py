@@ -429,7 +429,7 @@ def last_accuracy(tiny, tmp_path_factory):
     return accuracy
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["elr-plus", "disc", "clipcleaner"])
 def test_five_points_above_plain_cross_entropy(name, last_accuracy):
     # CLIPCleaner with the stand-in features of clip_helpers: noisy projections of the pixels.

@@ -30,10 +30,11 @@ venv-all: $(VENV)/.all ## .venv with every extra and the development tools
 demo: $(VENV)/.app ## the main job on embedded data: a table and a report
 	$(BIN)/edgemask demo
 
-test: $(VENV)/.all ## all tests
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+test: $(VENV)/.all ## all tests but the longest
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not long"
 
-test-long: $(VENV)/.all ## the promises of docs/guarantees.md with many more cases; up to an hour
+test-long: $(VENV)/.all ## comparisons of trainings, and the promises of docs/guarantees.md with many more cases; up to an hour
+	$(BIN)/python -m pytest -n $(WORKERS) -m long
 	EDGEMASK_LONG=1 $(BIN)/python -m pytest -n $(WORKERS) tests/guarantees tests/engine/test_kill_and_resume.py
 
 test-oldest: ## the tests with the lower bounds of pyproject.toml, in .venv-oldest; gigabytes

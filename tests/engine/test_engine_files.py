@@ -62,7 +62,7 @@ def test_any_flipped_bit_of_the_weights_in_a_checkpoint_is_noticed(tmp_path):
         flipped = bytearray(content)
         flipped[start + place] ^= 1 << int(place % 8)
         last.write_bytes(flipped)
-        with pytest.warns(EdgeMaskWarning, match="checksum of .*/data/0 does not fit"):
+        with pytest.warns(EdgeMaskWarning, match="its checksum does not fit"):
             assert checkpoints.load()["old"]
     last.write_bytes(content)
     assert not checkpoints.load()["old"]

@@ -159,6 +159,8 @@ def test_ctrl_c_while_starting_is_one_line():
     """From the first line of ours on, an interruption ends in a word instead of a traceback."""
     script = (
         "import os, signal, sys\n"
+        # a process that was started in the background may have been told to ignore it
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "class Interrupt:\n"
         "    def find_spec(self, name, path=None, target=None):\n"
         "        if name == sys.argv[1]:\n"

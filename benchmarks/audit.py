@@ -1,6 +1,7 @@
 """Audits of labels with known truth, beside cleanlab on the same folds.
 
     python benchmarks/audit.py --only digits,tables,agnews     # rows are added to results/audit
+    python benchmarks/audit.py --only digits --seed 1          # fresh noise, folds and models
     python benchmarks/audit.py --table                         # all rows so far, and the targets
 
 Each row is audited as ``edgemask audit`` does it (five folds; the default network and models of
@@ -144,13 +145,14 @@ def bundle_of(problem: Problem) -> data.DataBundle:
     return dataclasses.replace(made, tests={})
 
 
-def audited(problem: Problem, folder: Path) -> dict[str, Any]:
+def audited(problem: Problem, folder: Path, seed: int) -> dict[str, Any]:
     bundle, wrong = bundle_of(problem), problem.wrong
+    options = {"seed": seed, **problem.options}
     start = time.process_time()
-    ours = em.audit_labels(bundle, out=folder / "folds", message=print, **problem.options)
+    ours = em.audit_labels(bundle, out=folder / "folds", message=print, **options)
     cpu = time.process_time() - start
     start = time.process_time()
-    fast = em.audit_labels(bundle, out=folder / "fast", fast=True, **problem.options)
+    fast = em.audit_labels(bundle, out=folder / "fast", fast=True, **options)
     cpu_fast = time.process_time() - start
     probs = runs.read_arrays(folder / "folds" / "probabilities.npz")
     del probs["ids"]
@@ -250,24 +252,26 @@ def main() -> None:
     )
     parser.add_argument("--only", default=",".join(FAMILIES), help="families of rows")
     parser.add_argument("--rows", default="", help="rows whose name holds this text")
-    parser.add_argument("--seed", type=int, default=0, help="of the label noise")
+    parser.add_argument("--seed", type=int, default=0, help="of label noise, folds and models")
     parser.add_argument("--samples", type=int, default=3000, help="images of CIFAR-10")
     parser.add_argument("--width", type=float, default=0.25, help="of the network on CIFAR-10")
     parser.add_argument("--folder", type=Path, help="keep the audits here, to go on later")
     parser.add_argument("--table", action="store_true", help="run nothing")
     options = parser.parse_args()
     torch.set_num_threads(1)
+    results = RESULTS / f"seed-{options.seed}" if options.seed else RESULTS
     with tempfile.TemporaryDirectory() as temporary:
         for family in () if options.table else options.only.split(","):
             for problem in FAMILIES[family](options):
                 if options.rows not in problem.name:
                     continue
                 file = "".join(c if c.isalnum() else "-" for c in problem.name)
-                row = audited(problem, (options.folder or Path(temporary)) / file)
-                RESULTS.mkdir(parents=True, exist_ok=True)
-                (RESULTS / f"{file}.json").write_text(json.dumps(row, indent=1) + "\n")
+                folder = (options.folder or Path(temporary)) / file
+                row = audited(problem, folder, options.seed)
+                results.mkdir(parents=True, exist_ok=True)
+                (results / f"{file}.json").write_text(json.dumps(row, indent=1) + "\n")
                 print(f"{problem.name}: {row['verdict']}", flush=True)
-    rows = [json.loads(path.read_text()) for path in sorted(RESULTS.glob("*.json"))]
+    rows = [json.loads(path.read_text()) for path in sorted(results.glob("*.json"))]
     if rows:
         show(rows)
         targets(rows)

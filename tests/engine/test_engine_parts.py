@@ -18,6 +18,7 @@ from edgemask._random import (
     seed_everything,
     stream,
 )
+from edgemask.engine import resolve
 from edgemask.engine.metrics import accuracies, summarise
 from edgemask.engine.precision import probe, usable_precision
 from edgemask.engine.record import record_interval
@@ -56,11 +57,19 @@ def test_each_summary_has_its_own_name():
 
 
 @sweep(
-    ("setting", "samples", "every"),
-    [(None, 5000, 1), (None, 5001, 4), (0, 10, 0), (2, 10**6, 2)],
+    ("setting", "fold", "samples", "every"),
+    [
+        (None, None, 10, 4),
+        (None, None, 10**6, 4),
+        (None, "all", 5000, 1),
+        (None, "all", 5001, 4),
+        (0, "all", 10, 0),
+        (2, None, 10**6, 2),
+    ],
 )
-def test_looks_are_rarer_on_large_data_unless_asked_for(setting, samples, every):
-    assert record_interval(setting, samples) == every
+def test_samples_are_evaluated_every_fourth_epoch_unless_asked_for(setting, fold, samples, every):
+    config = resolve({"train": {"record_every": setting}, "data": {"fold": fold}})
+    assert record_interval(config, samples) == every
 
 
 def test_streams_are_apart():

@@ -56,7 +56,9 @@ def snapshot(path: Path) -> dict[str, bytes]:
 
 def test_a_run_leaves_what_it_promises(tiny, tmp_path):
     watch = Count()
-    config = tiny({"data": {"validation": 0.1}, "eval": {"top5": True}})
+    config = tiny(
+        {"data": {"validation": 0.1}, "eval": {"top5": True}, "train": {"record_every": 1}}
+    )
     run = train(config, out=tmp_path / "run", observers=[watch])
     assert watch.events == ["start", *["step"] * 7, "epoch", *["step"] * 7, "epoch", "end"]
     assert watch.info.samples == 200
@@ -385,6 +387,12 @@ def test_heads_and_losses_start_from_the_same_weights_and_order(tiny, tmp_path):
         for name, value in start["linear-ce"].items():
             if not (key == "kan-ce" and name.startswith("head.")):
                 assert torch.equal(start[key][name], value), (key, name)
+
+
+def test_recording_by_default_is_every_fourth_epoch_and_the_last(tiny, tmp_path):
+    run = train(tiny({"train": {"epochs": 5}}), out=tmp_path / "run")
+    assert [row["epoch"] for row in run.history if "memorised" in row] == [3, 4]
+    assert all("test/accuracy" in row for row in run.history)
 
 
 def test_recording_less_often(tiny, tmp_path):

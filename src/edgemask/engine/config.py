@@ -231,8 +231,8 @@ class TrainConfig(_Section):
 
     record_every: CountOrZero | None = None
     """Epochs between two evaluation passes over the training set (loss, confidence, share
-    memorised), each about a third of an epoch's work. None: every epoch up to 5,000 samples, every
-    fourth beyond; 0 evaluates at the end only."""
+    memorised), each about a third of an epoch's work. None: every fourth epoch; 0 evaluates at the
+    end only."""
 
     threads: Count | None = None
     """CPU threads; None leaves torch's choice."""

@@ -113,6 +113,6 @@ def _seconds(config: Config, objects: Objects) -> float:
     steps = epochs * math.ceil(samples / size)
     step = median(timer.steps[1:])
     evaluation = min(timer.evaluations) / (_TESTED * len(data.tests) + _STEPS * size)
-    interval = record_interval(config.train.record_every, samples) or epochs
+    interval = record_interval(config, samples) or epochs
     evaluated = tests * epochs / config.eval.every + samples * epochs / interval
     return steps * step + evaluated * evaluation

@@ -269,7 +269,7 @@ class Trainer:
             row |= self._test()
         if progress.retention is not None:
             row["head/retention"] = progress.retention
-        every = record_interval(self._config.train.record_every, len(self._data.train))
+        every = record_interval(self._config, len(self._data.train))
         if self._is_last or (every and (progress.epoch + 1) % every == 0):
             row |= self._recorder.record_samples(self._evaluate_train())
         first = self._method.nets[self._method.networks[0]]

@@ -13,7 +13,9 @@ from torch import Tensor, nn
 from edgemask.audit import TrainingDynamics, trust_from_losses
 from edgemask.diagnostics import confidence_split, memorisation, score_snapshot
 from edgemask.diagnostics.edges import BINS
+from edgemask.engine.config import Config
 from edgemask.engine.evaluation import Evaluation
+from edgemask.engine.run_data import ALL
 from edgemask.noise import NoisyLabels
 
 __all__ = ["Recorder", "record_interval"]
@@ -22,15 +24,16 @@ _MAX_SNAPSHOTS = 50
 _FEW_SAMPLES = 5000
 
 
-def record_interval(record_every: int | None, samples: int) -> int:
-    """Return the epochs between two evaluation passes over the training set.
+def record_interval(config: Config, samples: int) -> int:
+    """Return the epochs between two evaluation passes over the training set, 0 for the end only.
 
-    A pass costs about a third of an epoch: unless ``record_every`` says otherwise there is one in
-    every fourth epoch, and in every epoch if the samples are few. 0 means at the end only.
+    A pass costs about a third of an epoch: unless ``train.record_every`` says otherwise there is
+    one in every fourth epoch. An audit by training dynamics is made of these passes and has no
+    tests: there it is every epoch if the samples are few.
     """
-    if record_every is not None:
-        return record_every
-    return 1 if samples <= _FEW_SAMPLES else 4
+    if config.train.record_every is not None:
+        return config.train.record_every
+    return 1 if config.data.fold == ALL and samples <= _FEW_SAMPLES else 4
 
 
 class Recorder:

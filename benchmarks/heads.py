@@ -220,8 +220,8 @@ def linear_heads(seconds: float, threads: int) -> None:
         verdict(what, value, limit)
 
 
-def kept_between_steps(head: nn.Module, run: Callable[[], None]) -> tuple[int, int]:
-    """Count the tensors of the weights' size, and all bytes, that a step leaves behind."""
+def kept_between_steps(head: nn.Module, run: Callable[[], None]) -> float:
+    """Return the memory that a step leaves behind, over that of the weights."""
 
     def tensors() -> dict[int, int]:
         gc.collect()
@@ -229,25 +229,22 @@ def kept_between_steps(head: nn.Module, run: Callable[[], None]) -> tuple[int, i
         storages = (t.untyped_storage() for t in found if t.device.type == "cpu")
         return {s._cdata: s.nbytes() for s in storages}
 
-    size = head.weight.nbytes
     plain = {p.untyped_storage()._cdata for p in head.parameters()}
     before = tensors()
     run()
     head.zero_grad()
     new = {k: v for k, v in tensors().items() if k not in before}
     new[head.scores.untyped_storage()._cdata] = head.scores.nbytes
-    kept = [v for k, v in new.items() if k not in plain]
-    return sum(v >= size for v in kept), sum(kept)
+    return sum(v for k, v in new.items() if k not in plain) / head.weight.nbytes
 
 
 def memory_of_heads(seconds: float) -> None:
     """Measure memory and Algorithm 1 to the letter at the shape where they matter."""
     _, classes, width = LARGE
     pair, literal = Pair(LARGE), LiteralSEM(width, classes)
-    tensors, size = kept_between_steps(pair.head, alone(pair.head, pair.features, pair.gradient))
-    weights = pair.head.weight.nbytes
-    print(f"  kept between steps: {size / weights:.2f} of the weights' size (scores, last mask)")
-    verdict(f"tensors of the weights' size kept between steps at {LARGE}", tensors, 1)
+    for native.enabled, path in ((False, "plain torch"), (True, "native")):
+        kept = kept_between_steps(pair.head, alone(pair.head, pair.features, pair.gradient))
+        verdict(f"kept between steps, over the weights' size, {path}, at {LARGE}", kept, 1.01)
     peaks = {
         name: peak_memory(alone(copy.deepcopy(head), pair.features, pair.gradient))
         for name, head in {"Linear": pair.plain, "SEM": pair.head, "literal": literal}.items()

@@ -24,6 +24,7 @@ class DynamicDropConnectLinear(MaskingHead, nn.Linear):
     ``z = (|g| - mean|g|) / (std|g| + 1e-9)``, ``c = 1 - sigmoid(z)``, 0 where c <= threshold,
     ``p_drop = p0 + pg c``, ``W_eff = W * keep / (mean(keep) + 1e-9)``.
 
+    The mask is kept until the next step: the gradient that it came from is not.
     Before the first gradient, after one that is not finite, and at inference, the layer is dense.
 
     Args:

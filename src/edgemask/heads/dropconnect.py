@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -67,9 +67,16 @@ class DropConnectLinear(MaskingHead, nn.Linear):
         return 1.0 - self.p
 
     def next_mask(self, samples: Tensor) -> Tensor:
-        kept = self.uniform() > self.p
+        mask = self.draw_again(*self.mask_options(self.steps))
         self.steps.add_(1)
-        return kept / (1.0 - self.p) if self.scaling == "inverted" else kept
+        return mask
+
+    def mask_options(self, steps: Tensor | int) -> tuple[Any, ...]:
+        return steps, self.p, self.scaling
+
+    def draw_again(self, steps: Tensor, p: float, scaling: str) -> Tensor:
+        kept = self.uniform(steps=steps) > p
+        return kept / (1.0 - p) if scaling == "inverted" else kept
 
     def forward(self, input: Tensor) -> Tensor:
         """Apply the layer; in training, through the edges that this step keeps."""

@@ -20,6 +20,7 @@ from numba import types
 
 __all__ = [
     "ALL",
+    "DRAW",
     "EXTREMES",
     "KEEP",
     "SQUARES",
@@ -32,8 +33,8 @@ __all__ = [
     "step",
 ]
 
-SQUARES, EXTREMES, UPDATE, KEEP = 1, 2, 4, 8
-ALL = SQUARES | EXTREMES | UPDATE
+SQUARES, EXTREMES, UPDATE, DRAW, KEEP = 1, 2, 4, 8, 16
+ALL = SQUARES | EXTREMES | UPDATE | DRAW
 
 _M0, _M1 = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
 _W0, _W1 = np.uint32(0x9E3779B9), np.uint32(0xBB67AE85)
@@ -205,8 +206,8 @@ def step(  # type: ignore[no-untyped-def]
     0), its root (1), what is given (-1) or none (-2). ``EXTREMES`` finds the smallest and largest
     raw score, as bits: numbers that are not negative are ordered as their bits, and integers have
     no NaN that stands in the way of vector instructions; a NaN or an infinite score shows as bits
-    that are negative or too large. ``UPDATE`` normalises, smooths and draws, and ``KEEP``
-    multiplies the weights by the mask. A call that makes ``ALL`` of a step counts it, too.
+    that are negative or too large. ``UPDATE`` normalises and smooths, ``DRAW`` draws the mask, and
+    ``KEEP`` multiplies the weights by it. A call that makes ``ALL`` of a step counts it, too.
     """
     samples, squares = _carray(samples_, (count, columns)), _carray(squares_, (columns,))
     matrix, given = _carray(matrix_, (rows, columns)), _carray(given_, (columns,))
@@ -224,23 +225,22 @@ def step(  # type: ignore[no-untyped-def]
         _find_factor(squares, count, given, root, factor)
     if parts & EXTREMES:
         low, high = _find_extremes(matrix, first, stop, power, factor, new, bits)
+    if parts & DRAW:
+        steps, seed = _carray(steps_, (1,))[0], _carray(seed_, (1,))[0]
     if parts & UPDATE:
-        counter = _carray(steps_, (1,))
-        steps, seed = counter[0], _carray(seed_, (1,))[0]
         usable = low >= 0 and high < _INFINITE
         bits[0], bits[1] = low, high
         smallest, span = new[0], new[1] - new[0]
-        if steps == 0:
-            pace = _ONE
+        pace = _ONE if steps == 0 else pace
         if parts & ALL == ALL and usable:
-            counter[0] = steps + 1
+            _carray(steps_, (1,))[0] = steps + 1
     for j in range(first, stop):
-        if parts & UPDATE:
-            if usable:
-                _score_row(matrix, j, power, factor, new)
-                _smooth_row(scores, j, new, smallest, span, pace)
-            elif steps == 0:
-                _fill_row(scores, j, _ONE)
+        if parts & UPDATE and usable:
+            _score_row(matrix, j, power, factor, new)
+            _smooth_row(scores, j, new, smallest, span, pace)
+        elif parts & UPDATE and steps == 0:
+            _fill_row(scores, j, _ONE)
+        if parts & DRAW:
             _draw_row(scores, j, steps, seed, stream, (certain, cap, floor), words, mask)
         if parts & KEEP:
             _keep_row(weight, j, mask, kept)

@@ -26,7 +26,7 @@ from torch.autograd import forward_ad
 from edgemask.errors import EdgeMaskWarning
 from edgemask.heads.policies import Thresholds
 
-__all__ = ["Magnitudes", "State", "masked_linear", "step", "usable"]
+__all__ = ["Magnitudes", "State", "draw", "masked_linear", "step", "usable"]
 
 enabled = os.environ.get("EDGEMASK_NATIVE") != "0"  # and numba has not turned out to be missing
 
@@ -162,9 +162,22 @@ def step(
     run(*arguments, kernels.SQUARES, 0, 0, 0, 0)
     found = _in_threads(run, (*arguments, kernels.EXTREMES), (0, 0), parts)
     low, high = kernels.joined(found)
-    _in_threads(run, (*arguments, kernels.UPDATE | keep), (low, high), parts)
+    _in_threads(run, (*arguments, kernels.UPDATE | kernels.DRAW | keep), (low, high), parts)
     steps.add_(kernels.finite(low, high))
     return mask, kept, squares
+
+
+def draw(state: State, stream: int, thresholds: Thresholds) -> Tensor:
+    """Return the mask that a step drew; the state's number of steps is that before it."""
+    kernels = _kernels()
+    scores, steps, seed = state
+    rows, columns = scores.shape
+    mask = _empty_like(scores, torch.bool)
+    buffers = scores.data_ptr(), steps.data_ptr(), seed.data_ptr()
+    before = (0, rows, columns, *[None] * 2, 0, None, -1, None, *buffers, stream, 0.0, *thresholds)
+    before = *before, mask.data_ptr(), None, None, kernels.DRAW
+    _in_threads(kernels.step(), before, (0, 0), _parts(rows, columns))
+    return mask
 
 
 def basis_gram(base: Tensor, splines: Tensor) -> Tensor:

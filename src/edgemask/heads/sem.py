@@ -8,6 +8,7 @@ and no ``(B, C, d)`` tensor is ever built.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
 from typing import Annotated, Any, Literal, Self
@@ -170,7 +171,22 @@ class EdgeScoring(MaskingHead):
         mask = draw_mask(scores, self.rho, self.policy, numbers=self.uniform)  # Eq. 16
         self.scores.copy_(scores)
         self.steps.add_(usable)
-        return self._scaled(mask)
+        return self._scaled(mask, self.rho, self.policy, self._scaling_bound)
+
+    def mask_options(self, steps: Tensor | int) -> tuple[Any, ...]:
+        return steps, self.rho, self.policy, self._scaling_bound
+
+    def draw_again(
+        self, steps: Tensor | int, rho: float, policy: Policy, bound: float | None
+    ) -> Tensor:
+        steps = torch.as_tensor(steps, device=self.seed.device)
+        state = self.scores, steps, self.seed
+        if isinstance(policy, EdgewisePolicy) and native.usable(self.scores, self.scores, state):
+            mask = native.draw(state, self._streams["mask"], policy.thresholds(rho))
+        else:
+            numbers = functools.partial(self.uniform, steps=steps)
+            mask = draw_mask(self.scores, rho, policy, numbers=numbers)
+        return self._scaled(mask, rho, policy, bound)
 
     def _start_scoring(
         self,
@@ -199,7 +215,7 @@ class EdgeScoring(MaskingHead):
         """Return what the raw scores come from, for the native path."""
         return native.Magnitudes(self.raw_scores(samples))
 
-    def _new_mask(self, input: Tensor) -> tuple[Tensor, Tensor]:
+    def _new_mask(self, input: Tensor) -> tuple[Tensor, Tensor, tuple[Any, ...] | None]:
         policy, weight, buffers = self.policy, self.edge_weight(), self._buffers
         state: Any = buffers["scores"], buffers["steps"], buffers["seed"]  # attributes are slower
         possible = native.enabled and input.is_cpu
@@ -208,22 +224,23 @@ class EdgeScoring(MaskingHead):
         ):
             return super()._new_mask(input)
         samples = input if input.dim() == 2 else input.reshape(-1, input.shape[-1])
+        options = self.mask_options(state[1].item())
         mask, self.step_state.kept, squares = native.step(
             samples,
             self.magnitudes(samples, weight),
-            weight if self._masks_weight and self._scaling == "none" else None,
+            weight if self._masks_weight and self._scaling_bound is None else None,
             state,
             self._streams["mask"],
             self.beta,
             policy.thresholds(self.rho),
         )
-        return self._scaled(mask), squares
+        return self._scaled(mask, self.rho, policy, self._scaling_bound), squares, options
 
-    def _scaled(self, mask: Tensor) -> Tensor:
-        """Divide kept edges by their keep probability where ``scaling`` asks for it."""
-        if self._scaling == "none":
+    def _scaled(self, mask: Tensor, rho: float, policy: Policy, bound: float | None) -> Tensor:
+        """Divide kept edges by their keep probability where there is a bound on the factor."""
+        if bound is None:
             return mask
-        chance = self.keep_probability().clamp_min(1.0 / self._scaling_bound)
+        chance = self._keep_probability(rho, policy).clamp_min(1.0 / bound)
         return mask / chance.where(mask, 1.0)
 
     def reset_state(self, *, seed: int | None = None) -> None:
@@ -269,10 +286,12 @@ class EdgeScoring(MaskingHead):
     @torch.no_grad()
     def keep_probability(self) -> Tensor:
         """Return the probability that a step at the current scores keeps each edge (Eq. S1)."""
-        if self.policy.keeps_all(self.rho):
+        return self._keep_probability(self.rho, self.policy)
+
+    def _keep_probability(self, rho: float, policy: Policy) -> Tensor:
+        if policy.keeps_all(rho):
             return torch.ones_like(self.scores)
-        chance = self.policy.keep_probability(self.scores, self.rho)
-        return chance.where(self.steps > 0, 1.0)
+        return policy.keep_probability(self.scores, rho).where(self.steps > 0, 1.0)
 
     def expected_retention(self) -> float:
         return float(self.keep_probability().mean()) if self.scores.numel() else 1.0
@@ -281,13 +300,15 @@ class EdgeScoring(MaskingHead):
     def expected_mask(self) -> Tensor:
         """Return the expectation of a mask at the current scores: E of Eq. S1."""
         chance = self.keep_probability()
-        if self._scaling != "none":
+        if self._scaling_bound is not None:
             chance = chance / chance.clamp_min(1.0 / self._scaling_bound)
         return chance
 
     def _apply(self, fn: Any, recurse: bool = True) -> Self:
         before = self.scores
         result: Self = super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        if (self.scores.dtype, self.scores.device) != (before.dtype, before.device):
+            self.step_state.drawn_with = None  # rounded scores may give another mask
         if self.scores.dtype in (torch.float16, torch.bfloat16):
             self.scores = before.to(self.scores.device, torch.float32)
         return result
@@ -302,9 +323,14 @@ class EdgeScoring(MaskingHead):
         return text
 
 
-def scaling_bound(scaling: str) -> float:
-    """Return the bound on the factor that ``"inverted(bound)"`` states; infinite without one."""
-    match = re.fullmatch(r"none|inverted(?:\((\d+(?:\.\d*)?)\))?", scaling)
+def scaling_bound(scaling: str) -> float | None:
+    """Return the bound on the factor that ``"inverted(bound)"`` states; infinite without one.
+
+    None for ``"none"``: there is no factor.
+    """
+    if scaling == "none":
+        return None
+    match = re.fullmatch(r"inverted(?:\((\d+(?:\.\d*)?)\))?", scaling)
     bound = float(match[1]) if match and match[1] else float("inf")
     if match is None or bound < 1.0:
         raise UserError(
@@ -416,10 +442,11 @@ class SEMLinear(EdgeScoring, nn.Linear):
         if mask is None:
             return F.linear(input, self.weight, self.bias)
         weight, kept = self.weight, self.step_state.take_kept()
-        possible = native.enabled and input.is_cpu and mask.dtype is torch.bool
-        possible = possible and mask.shape == weight.shape
-        if kept is not None or (possible and native.usable(input, weight)):
+        if kept is not None:
             return native.masked_linear(input, weight, self.bias, mask, kept)
+        possible = native.enabled and input.is_cpu and mask.dtype is torch.bool
+        if possible and mask.shape == weight.shape and native.usable(input, weight):
+            return native.masked_linear(input, weight, self.bias, mask)
         return F.linear(input, weight * mask.to(weight.dtype), self.bias)
 
     def to_plain(self) -> nn.Linear:

@@ -52,7 +52,9 @@ class StepState:
     """What a head knows about the step it is in. Copies and pickles start outside any step.
 
     Attributes:
-        mask: The mask of the last step: booleans, or factors where kept edges are scaled.
+        drawn_with: What the mask of the last step was drawn with, to draw it again: it is not kept.
+        mask: That mask while its block is open, and where it cannot be drawn again: booleans, or
+            factors where kept edges are scaled.
         kept: The weights times the mask, from the native path to the pass that asked for it.
         seen: The sums of squares of the passes that used it, to know one of them when it returns.
         returned: Those of them that backward has repeated.
@@ -62,9 +64,20 @@ class StepState:
         predicting: How many :func:`predicting` blocks are open around it.
     """
 
-    __slots__ = ("blocks", "drawn", "kept", "mask", "missed", "predicting", "returned", "seen")
+    __slots__ = (
+        "blocks",
+        "drawn",
+        "drawn_with",
+        "kept",
+        "mask",
+        "missed",
+        "predicting",
+        "returned",
+        "seen",
+    )
 
     def __init__(self) -> None:
+        self.drawn_with: tuple[Any, ...] | None = None
         self.mask: Tensor | None = None
         self.kept: Tensor | None = None
         self.seen: list[Tensor] = []
@@ -105,7 +118,8 @@ class StepwiseHead(nn.Module):
 class MaskingHead(StepwiseHead):
     """A head that draws one mask of edges per step, as a function of its seed and step count.
 
-    A subclass says how a step's mask is made (:meth:`next_mask`) and what a pass does with it.
+    A subclass says how a step's mask is made (:meth:`next_mask`), how to make it again
+    (:meth:`mask_options`, :meth:`draw_again`) and what a pass does with it.
     Seed and count are in the ``state_dict``, so that a run resumes with the masks it would have
     drawn. The checkpoint of a plain layer, which has neither, loads all the same, with
     ``strict=True``, and starts the state afresh. The mask is never a buffer: distributed wrappers
@@ -152,24 +166,40 @@ class MaskingHead(StepwiseHead):
         if hasattr(self, "step_state"):
             self.reset_state()
 
-    def uniform(self, purpose: str = "mask") -> Tensor:
-        """Return the coming step's random numbers, one per edge, ``(C, d)``."""
+    def uniform(self, purpose: str = "mask", steps: Tensor | None = None) -> Tensor:
+        """Return a step's random numbers, one per edge, ``(C, d)``.
+
+        Args:
+            purpose: What they are for.
+            steps: The number of steps before it. Default: the coming step's.
+        """
         rows, columns = self.edge_weight().shape
-        return uniform(self.seed, self.steps, rows, columns, self._streams[purpose])
+        steps = self.steps if steps is None else steps
+        return uniform(self.seed, steps, rows, columns, self._streams[purpose])
 
     @property
     def last_mask(self) -> Tensor | None:
-        """A copy of the last step's mask as floating-point numbers, or None before the first."""
-        mask = self.step_state.mask
+        """The last step's mask as new floating-point numbers, or None before the first.
+
+        It is drawn again from the scores, seed and step count: no mask is kept between steps.
+        """
+        mask = self._mask_of_last_step()
         if mask is None:
             return None
         dtype = torch.promote_types(self.edge_weight().dtype, torch.float32)
         return mask.to(dtype, copy=True)
 
+    @torch.no_grad()
+    def _mask_of_last_step(self) -> Tensor | None:
+        state = self.step_state
+        if state.mask is None and state.drawn_with is not None:
+            return self.draw_again(*state.drawn_with)
+        return state.mask
+
     @property
     def retention(self) -> float:
         """The share of edges kept by the last mask; the expected one before the first."""
-        mask = self.step_state.mask
+        mask = self._mask_of_last_step()
         if mask is None:
             return self.expected_retention()
         return float((mask != 0).float().mean()) if mask.numel() else 1.0
@@ -189,6 +219,20 @@ class MaskingHead(StepwiseHead):
         """
         raise NotImplementedError
 
+    def mask_options(self, steps: Tensor | int) -> tuple[Any, ...] | None:
+        """Return what a step made now draws its mask with, for :meth:`draw_again`.
+
+        None where a mask cannot be drawn again, so that it has to be kept.
+
+        Args:
+            steps: The number of steps made so far, which the buffer soon no longer holds.
+        """
+        return None
+
+    def draw_again(self, *options: Any) -> Tensor:
+        """Return the mask of the last step as :meth:`next_mask` did, given its options."""
+        raise NotImplementedError
+
     def mask_for(self, input: Tensor) -> Tensor | None:
         """Decide what this pass is; return its mask, or None for a dense pass."""
         if not self.is_step():
@@ -200,15 +244,17 @@ class MaskingHead(StepwiseHead):
         if again:
             state.seen.append(_sum_of_squares(input))
             return state.mask
-        state.mask, squares = self._new_mask(input)
+        mask, squares, state.drawn_with = self._new_mask(input)
+        state.mask = mask if state.blocks > 0 or state.drawn_with is None else None
         state.missed, state.seen, state.returned = state.seen, [squares], []
         state.drawn = True
-        return state.mask
+        return mask
 
     @torch.no_grad()
-    def _new_mask(self, input: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the mask of a new step and the batch's sums of squares."""
-        return self.next_mask(_as_samples(input)), _sum_of_squares(input)
+    def _new_mask(self, input: Tensor) -> tuple[Tensor, Tensor, tuple[Any, ...] | None]:
+        """Return the mask of a new step, the batch's sums of squares, and the mask's options."""
+        options = self.mask_options(self.steps.clone())
+        return self.next_mask(_as_samples(input)), _sum_of_squares(input), options
 
     def _mask_of_repeated_pass(self, squares: Tensor, in_block: bool) -> Tensor:
         """Find the pass that backward repeats among those that used the current mask.
@@ -224,8 +270,9 @@ class MaskingHead(StepwiseHead):
             index = current.index(near)
             if index < len(state.seen):
                 state.returned.append(state.seen.pop(index))
-            assert state.mask is not None
-            return state.mask
+            mask = self._mask_of_last_step()
+            assert mask is not None
+            return mask
         raise RuntimeError(
             f"{self} ran inside backward, as activation checkpointing makes it, on a pass whose "
             "mask it does not know: a newer step has replaced it, or the pass ran under no_grad, "
@@ -368,16 +415,18 @@ def one_step(*models: nn.Module, per: str = "step") -> Iterator[None]:
     """
     if per not in ("step", "forward"):
         raise ValueError(f"per must be 'step' or 'forward', got {per!r}")
-    heads = _heads(models) if per == "step" else []
-    for head in heads:
-        head.step_state.blocks += 1
-        if head.step_state.blocks == 1:
-            head.step_state.drawn = False
+    states = [head.step_state for head in _heads(models)] if per == "step" else []
+    for state in states:
+        state.blocks += 1
+        if state.blocks == 1:
+            state.drawn = False
     try:
         yield
     finally:
-        for head in heads:
-            head.step_state.blocks -= 1
+        for state in states:
+            state.blocks -= 1
+            if state.blocks == 0 and state.drawn_with is not None:
+                state.mask = None
 
 
 @contextmanager
@@ -387,11 +436,11 @@ def predicting(*models: nn.Module) -> Iterator[None]:
     For pseudo-labels, teachers, peers and scoring passes that run in training mode. It holds inside
     :func:`one_step` as well.
     """
-    heads = _heads(models)
-    for head in heads:
-        head.step_state.predicting += 1
+    states = [head.step_state for head in _heads(models)]
+    for state in states:
+        state.predicting += 1
     try:
         yield
     finally:
-        for head in heads:
-            head.step_state.predicting -= 1
+        for state in states:
+            state.predicting -= 1

@@ -53,6 +53,9 @@ def test_classes_are_the_labels_that_occur(labels, names, values) -> None:
         (np.eye(3, dtype=int), "multi-label.*argmax"),
         ([["a", "b"], ["a"]], "several labels.*multi-label"),
         ([{"a"}, {"b"}], "several labels"),
+        (["a", "b", "a|b", "b"], r"1 label looks like a set of labels .'a\|b'; multi-label.*yes"),
+        (["1", "2", "3", "3; 1"], "a set of labels .'3; 1'"),
+        (["['a', 'b']", "['a']", "b"], "2 labels look like sets"),
         (["a", "a"], "all labels are 'a', which is one class"),
         ([], "no labels"),
         (np.arange(200), "200 different labels for 200 samples.*regression"),
@@ -63,6 +66,17 @@ def test_classes_are_the_labels_that_occur(labels, names, values) -> None:
 def test_what_is_no_label_is_refused(labels, message) -> None:
     with pytest.raises(DataError, match=message):
         find_classes([labels], where="y")
+
+
+def test_names_with_separators_are_no_sets() -> None:
+    """A name is a set only if its parts are labels, and only if that happens often."""
+    for labels in (
+        ["rock", "rock|pop", "jazz"],
+        ["Paris, France", "Rome, Italy"],
+        ["[unknown]", "cat", "(dog)"],
+        ["a"] * 100 + ["b"] * 100 + ["a|b"],
+    ):
+        assert len(find_classes([labels], where="y").names) == len(set(labels))
 
 
 def test_numbers_and_names_do_not_mix_between_sets() -> None:

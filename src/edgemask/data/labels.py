@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ MISSING = frozenset(
 """Words that stand for a missing value in a text file."""
 
 _MANY = 50
+_SETS = 0.01
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,8 @@ def find_classes(
         names = tuple(str(entry) for entry in class_names)
         numbered = kinds != {"names"}
         return Classes(names, tuple(range(len(names))) if numbered else names)
+    if kinds == {"names"}:
+        _refuse_sets(np.concatenate(arrays), where)
     found = sorted({value for array in arrays for value in np.unique(array).tolist()})
     _check_count(found, len(arrays[0]), where)
     return Classes(tuple(_name(value) for value in found), tuple(found))
@@ -232,6 +235,35 @@ def _refuse_missing(places: NDArray[Any], where: str, rows: Sequence[str] | None
             f"{where}: {places.size} {are} missing ({listed}{more}); fill them in, or remove these "
             "rows"
         )
+
+
+def _refuse_sets(labels: NDArray[Any], where: str) -> None:
+    """Refuse labels many of which are sets of labels, written as one word.
+
+    Such are ``a|b`` (or with ``;`` or ``,``) where a and b are labels themselves, and lists in
+    brackets.
+    """
+    names, counts = np.unique(labels, return_counts=True)
+    known = set(names.tolist())
+    sets = [n for n, name in enumerate(names.tolist()) if _is_set(name, known)]
+    number = int(counts[sets].sum())
+    if number and number >= _SETS * len(labels):
+        look = "label looks like a set" if number == 1 else "labels look like sets"
+        raise DataError(
+            f"{where}: {number} {look} of labels ({str(names[sets[0]])!r}; multi-label), "
+            "which is not supported; keep one label per sample (the main one), or make a data set "
+            "per label with 'yes' and 'no'"
+        )
+
+
+def _is_set(name: str, known: Collection[str]) -> bool:
+    if name[:1] + name[-1:] in ("[]", "()", "{}"):
+        return any(mark in name for mark in ",'\"")
+    for separator in "|;,":
+        parts = [part.strip() for part in name.split(separator)]
+        if len(parts) > 1 and all(part in known for part in parts):
+            return True
+    return False
 
 
 def _check_count(found: Sequence[Any], count: int, where: str) -> None:

@@ -40,6 +40,11 @@ def test_it_says_what_it_does_and_finds(call, read, table, tmp_path, monkeypatch
     facts = read(*words)
     assert facts["listed"] == len(rows) == len(facts["suspects"])
     assert facts["rate"]["kind"] == "cannot tell"
+    # Before its end there is nothing to show but how far it is.
+    (tmp_path / "here" / "audit.json").unlink()
+    next((tmp_path / "here").glob("runs/*/summary.json")).unlink()
+    text = call("report", "here", code=2).output
+    assert "the audit in 'here' is not finished: 1 of 2 folds are trained; the same" in text
 
 
 def test_without_a_folder_the_name_is_that_of_the_command(call, table, tmp_path, monkeypatch):

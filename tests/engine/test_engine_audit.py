@@ -10,7 +10,8 @@ import edgemask as em
 from edgemask import noise, runs
 from edgemask.audit import LabelAudit
 from edgemask.data import from_arrays, load
-from edgemask.engine.audit import fold_numbers, read_matrix
+from edgemask.engine.audit_matrices import read_matrix
+from edgemask.engine.audit_networks import fold_numbers
 from edgemask.engine.run_data import JoinedSplit, everything
 from edgemask.errors import EdgeMaskWarning, UserError
 from sweeps import sweep
@@ -80,6 +81,23 @@ def test_worker_processes_give_the_same_result(table, tmp_path):
     assert (alone.order == many.order).all()
 
 
+def test_arrays_are_written_for_worker_processes(tmp_path):
+    x, given, _ = blobs(120)
+    names = np.array(["ant", "bee", "cat"])[given]
+    options = {"folds": 2, "epochs": 2}
+    alone = em.audit_labels(x, names, **options)
+    many = em.audit_labels(x, names, jobs=2, out=tmp_path, **options)
+    assert (alone.order == many.order).all()
+    assert (alone.trust == many.trust).all()
+    assert many.ids == alone.ids
+    assert many.data == f"npz:{tmp_path.resolve()}/arrays.npz"
+    with np.load(tmp_path / "arrays.npz") as file:
+        assert (file["x"] == x).all()
+        assert (file["y"] == names).all()
+    with pytest.raises(UserError, match="jobs needs arrays, or data and models by name"):
+        em.audit_labels(x, names, id=[f"row {n}" for n in range(120)], jobs=2, **options)
+
+
 def test_arrays_keep_their_order_and_nothing_is_written(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     x, given, wrong = blobs()
@@ -100,6 +118,28 @@ def test_fast_judges_by_one_training(table, tmp_path):
     assert audit.rate.kind == "cannot tell"
     assert audit.source == "dynamics"
     assert len(list((tmp_path / "runs").iterdir())) == 1
+
+
+def test_fast_learns_from_corrections_and_leaves_dropped_samples_out(table, tmp_path):
+    path, given, _ = table
+    dropped = [3, 50, 210]
+    names = [*map(str, range(200)), *(f"test {row}" for row in range(40))]
+    rows = [{"id": names[place], "action": "drop"} for place in dropped]
+    rows.append({"id": "7", "action": "relabel", "label": "abc"[(given[7] + 1) % 3]})
+    options = {"fast": True, "epochs": 5, "batch_size": 16, "lr": 0.05}
+    audit = em.audit_labels(f"npz:{path}", corrections=rows, out=tmp_path, **options)
+    assert audit.ids == names
+    assert set(audit.order[-4:]) == {7, *dropped}
+    assert [audit.reason[place] for place in dropped] == ["dropped by hand"] * 3
+    assert audit.reason[7] == "reviewed by hand"
+    assert not audit.listed[[7, *dropped]].any()
+    (run,) = (tmp_path / "runs").iterdir()
+    with np.load(run / "dynamics.npz") as file:
+        trained, counts = file["label"], file["count"]
+    expected = np.delete(given, dropped)
+    expected[list(np.delete(np.arange(240), dropped)).index(7)] = (given[7] + 1) % 3
+    assert (trained == expected).all()
+    assert (counts == 5).all()
 
 
 def test_a_model_that_exists_judges_other_data(table, tmp_path):
@@ -206,9 +246,6 @@ def test_what_does_not_fit_is_refused(options, message):
 def test_labels_alone_need_probabilities():
     with pytest.raises(UserError, match="needs data"):
         em.audit_labels(labels=[0, 1, 1])
-    x, given, _ = blobs(30)
-    with pytest.raises(UserError, match="by name"):
-        em.audit_labels(x, given, jobs=2, epochs=1)
 
 
 def test_files_of_probabilities(tmp_path):

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +30,7 @@ from edgemask.engine import (
 from edgemask.engine.checkpoint import Checkpoints
 from edgemask.engine.rundir import RunDir, default_name
 from edgemask.errors import EdgeMaskWarning, UserError
+from edgemask.runs import read_run
 
 
 class Count(Observer):
@@ -92,11 +94,15 @@ def test_a_run_leaves_what_it_promises(tiny, tmp_path):
         assert (head["histogram"].sum(1) == 2560).all()
         assert len(head["edges"]) == 51
     with np.load(run.path / "thumbnails.npz") as pictures:
-        assert pictures["images"].shape == (64, 8, 8, 1)
+        assert pictures["images"].shape == (len(pictures["index"]), 8, 8, 1)
         assert pictures["images"].dtype == np.uint8
         place = np.searchsorted(samples["index"], pictures["index"])
         assert (samples["index"][place] == pictures["index"]).all()
-        assert (samples["trust"][place] <= np.sort(samples["trust"])[63]).all()
+        # The 64 samples of lowest trust, then those of the random draw that are not among them.
+        assert (samples["trust"][place[:64]] <= np.sort(samples["trust"])[63]).all()
+        drawn = np.flatnonzero(samples["check"])
+        assert sorted(samples["check"][drawn]) == list(range(1, 101))
+        assert set(place[64:]) == set(drawn) - set(place[:64])
     digits = load("digits")
     assert (digits.train.labels[samples["index"]] == samples["clean"]).all()
 
@@ -344,6 +350,39 @@ def test_an_unfinished_run_says_so(tiny, tmp_path):
         _ = run.summary
     with pytest.raises(UserError, match="holds no run"):
         load_run(tmp_path)
+
+
+def test_a_stopped_run_gives_what_is_known_of_its_samples_so_far(tiny, tmp_path):
+    config = tiny({"train": {"epochs": 6, "record_every": 2}})
+    path = tmp_path / "run"
+    stop_after(config, path, 9)  # in the second epoch: no pass over the training set yet
+    with pytest.raises(UserError, match=f"edgemask resume {path}"):
+        _ = load_run(path).samples
+    record = read_run(path)
+    assert any("after the first epoch that ends with a pass" in line for line in record.problems)
+    stop_after(config, path, 20)  # in the fifth
+    run, record = load_run(path), read_run(path)
+    assert record.so_far == "after epoch 4 of 6"
+    with pytest.warns(EdgeMaskWarning, match="is not finished.* after epoch 4 of 6"):
+        samples = run.samples
+    assert samples["agreement"].max() <= 1
+    assert (np.round(samples["agreement"] * 2) == samples["agreement"] * 2).all()  # two passes
+    with pytest.warns(EdgeMaskWarning, match="after epoch 4"):
+        suspects = run.suspects
+    low = np.flatnonzero(samples["trust"] < 0.5)
+    assert sorted(map(int, suspects["id"])) == sorted(samples["index"][low].tolist())
+    assert (np.diff(suspects["trust"]) >= 0).all()
+    names = record.state.class_names
+    assert set(suspects["given"]) <= set(names)
+    # At the end nothing of it is left, and the result is that of a run that was not stopped.
+    done = train(config, out=path)
+    straight = train(config, out=tmp_path / "straight")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for name, column in straight.samples.items():
+            assert np.array_equal(done.samples[name], column), name
+    assert read_run(path).so_far == ""
+    assert done.suspects.equals(straight.suspects)
 
 
 def test_the_default_folder_has_name_and_hash(tiny, tmp_path, monkeypatch):

@@ -13,10 +13,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import edgemask.audit.label_audit as label_audit_module
+import edgemask.engine.audit_networks as audit_module
 import edgemask.engine.checkpoint as checkpoint_module
 import edgemask.engine.evaluation as evaluation_module
 import edgemask.engine.outputs as outputs_module
-from edgemask.engine import Config, Interrupted, Observer, Run, resume, train
+from edgemask.engine import Config, Interrupted, Observer, Run, audit_labels, resume, train
 from edgemask.engine.rundir import RunDir
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -298,3 +300,60 @@ def test_a_run_that_was_killed_is_taken_up_where_it_was(config, tmp_path):
     # Checkpoints lie at every third step: the last one before step 12 is step 12 itself.
     assert seen[0] == (1, 3)
     assert len(seen) == 2 * STEPS - 9
+
+
+def dying_in_the_second_fold(patch: Callable) -> None:
+    count = [0]
+
+    def doomed_train(config, **options):
+        count[0] += 1
+        return train(config, observers=[DieAt(4)] if count[0] == 2 else [], **options)
+
+    patch(audit_module, "train", doomed_train)
+
+
+AUDIT_POINTS = {
+    "in the first fold": lambda patch: patch(
+        audit_module, "train", lambda config, **kw: train(config, observers=[DieAt(4)], **kw)
+    ),
+    "in the second fold": dying_in_the_second_fold,
+    "while the folds predict": lambda patch: patch(
+        audit_module, "_predict", deadly(audit_module._predict, 2)
+    ),
+    "before the probabilities": lambda patch: patch(
+        audit_module, "write_arrays", deadly(audit_module.write_arrays, 1)
+    ),
+    "between the files of the result": lambda patch: patch(
+        label_audit_module, "write_json", deadly(label_audit_module.write_json, 1)
+    ),
+}
+
+
+def test_an_audit_killed_at_point_after_point(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    given = rng.integers(0, 3, 90)
+    samples = (3 * np.eye(3, 4)[given] + rng.normal(0, 1, (90, 4))).astype(np.float32)
+
+    def audit(folder):
+        return audit_labels(samples, given, folds=2, epochs=2, batch_size=16, out=folder)
+
+    audit(tmp_path / "straight")
+    path = tmp_path / "killed"
+    done: dict[Path, int] = {}
+    for point, prepare in AUDIT_POINTS.items():
+
+        def doomed(prepare=prepare):
+            prepare(monkeypatch.setattr)
+            audit(path)
+
+        assert in_child(doomed) == -signal.SIGKILL, point
+        # A fold that was done is not done again.
+        summaries = sorted(path.glob("runs/*/summary.json"))
+        now = {file: file.stat().st_mtime_ns for file in summaries}
+        assert done.items() <= now.items(), point
+        done = now
+    assert len(done) == 2
+    audit(path)
+    for name in ("suspects.csv", "audit.json", "samples.npz", "probabilities.npz", "folds.npy"):
+        assert (path / name).read_bytes() == (tmp_path / "straight" / name).read_bytes(), name
+    assert not list(path.glob("**/*.tmp"))

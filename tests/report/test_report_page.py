@@ -23,8 +23,8 @@ from edgemask.report import write_audit_report, write_report
 from edgemask.report.charts import nice_ticks
 from edgemask.report.heatmaps import realised_transition
 from edgemask.report.results import corrections_table
-from edgemask.report.trust import detection, doubtful_list, suspicious_order
-from edgemask.runs import read_run
+from edgemask.report.trust import detection, doubtful_list
+from edgemask.runs import read_run, suspicious_order
 from report.auditdirs import write_audit
 from report.rundirs import RunMaker
 
@@ -197,6 +197,30 @@ def test_an_unfinished_run_says_how_to_go_on(make_run: RunMaker, tmp_path: Path)
     assert "How to repeat it" in text
 
 
+def test_an_unfinished_run_shows_what_is_known_of_its_samples_so_far(
+    make_run: RunMaker, tmp_path: Path
+) -> None:
+    path = make_run("half", epochs=4)
+    (path / "summary.json").unlink()
+    with np.load(path / "samples.npz") as file:
+        arrays = {key: file[key] for key in file.files}
+    known = {"after": 3, "class_names": [f"kind {n}" for n in range(10)]}
+    np.savez(path / "samples.npz", **arrays, so_far=np.array(json.dumps(known)))
+    low = int((arrays["trust"] < 0.5).sum())
+    files = write_report([path], tmp_path)
+    assert (
+        f"After epoch 3 of 4: {low} of the training labels have a score below one half so far"
+        in (files.html.read_text())
+    )
+    assert "of 600, after epoch 3 of 4" in files.markdown.read_text()
+    assert "kind 3" in files.html.read_text()
+    # What a stranger wrote there is no reason to fail.
+    for broken in ("[1]", "{", '{"after": "x", "class_names": 3}', '{"after": -1}'):
+        np.savez(path / "samples.npz", **arrays, so_far=np.array(broken))
+        assert read_run(path).so_far == ""
+        assert write_report([path], tmp_path).html.is_file()
+
+
 def test_an_empty_run_has_a_page(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "config.yaml").write_text("name: just started\n")
@@ -280,12 +304,12 @@ def test_ties_are_broken_by_the_loss_and_never_by_position(
     arrays["mean_loss"] = np.repeat(np.arange(4, dtype=np.float32), 100)
     arrays["confidence"] = np.zeros(400, np.float32)
     np.savez(path / "samples.npz", **arrays)
-    order = suspicious_order(read_run(path))
+    order = suspicious_order(read_run(path).samples)
     assert (arrays["mean_loss"][order] == np.repeat([3, 2, 1, 0], 100)).all()
     assert order[:100].tolist() != sorted(order[:100].tolist())
     arrays["reviewed"] = np.arange(400) >= 10
     np.savez(path / "samples.npz", **arrays)
-    assert sorted(suspicious_order(read_run(path)).tolist()) == list(range(10))
+    assert sorted(suspicious_order(read_run(path).samples).tolist()) == list(range(10))
     table = doubtful_list(read_run(path))
     assert table is not None
     assert len(table.rows) == 10

@@ -385,6 +385,40 @@ def test_a_run_is_reviewed_in_the_same_way(
     assert browser.get_log("browser") == []
 
 
+def test_random_samples_of_a_run_are_checked_and_their_places_stay_out_of_the_file(
+    browser: Any, make_run: RunMaker, tmp_path: Path, saved: Callable[[], Path]
+) -> None:
+    path = make_run()
+    with np.load(path / "samples.npz") as file:
+        arrays = {key: file[key] for key in file.files}
+    drawn = [5, 400, 17]
+    arrays["check"] = np.zeros(len(arrays["index"]), dtype=np.int32)
+    arrays["check"][drawn] = [1, 2, 3]
+    np.savez(path / "samples.npz", **arrays)
+    visit(browser, write_report([path], tmp_path / "page").html)
+    browser.find_element("id", "tab-check").click()
+    assert "at random from the training labels. " in text(browser, "review-hint")
+    for place in drawn:
+        assert text(browser, "sample-id") == str(place)
+        facts = browser.find_element("id", "sample-facts").get_property("textContent")
+        assert "suggested" not in facts
+        assert "true" not in facts
+        press(browser, "k" if place != 400 else "d")
+    low, high = binomtest(1, 3).proportion_ci(method="exact")
+    assert text(browser, "review-interval").startswith(
+        f"1 of 3 labels checked by hand were wrong: between {100 * low:.1f} % and "
+        f"{100 * high:.1f} % of the training labels are"
+    )
+    assert {row["id"]: row["check"] for row in read(saved())} == dict.fromkeys(map(str, drawn), "")
+    # Places of an audit's draw survive a visit to the page of a run.
+    earlier = tmp_path / "earlier.csv"
+    earlier.write_text("id,action,label,given,check\n5,keep,,,7\n9999,keep,,,8\n")
+    browser.find_element("id", "review-load").send_keys(str(earlier))
+    rows = {row["id"]: row["check"] for row in read(saved())}
+    assert (rows["5"], rows["9999"], rows["17"]) == ("7", "8", "")
+    assert browser.get_log("browser") == []
+
+
 @pytest.fixture(autouse=True)
 def _no_leftovers(browser: Any) -> Iterator[None]:
     yield

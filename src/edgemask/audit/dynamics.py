@@ -278,15 +278,21 @@ class TrainingDynamics:
 
         return {name: torch.from_numpy(array.copy()) for name, array in self._arrays.items()}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore what :meth:`state_dict` returned."""
+    def load_state_dict(self, state: Mapping[str, Any], index: Any = None) -> None:
+        """Restore what :meth:`state_dict` returned.
+
+        Args:
+            state: What was collected.
+            index: The positions of its samples in these dynamics; by default they are the same.
+        """
+        place = slice(None) if index is None else _array(index)
         for name, array in self._arrays.items():
             found = _array(state[name])
-            if found.shape != array.shape:
+            if found.shape != array[place].shape:
                 raise UserError(
                     f"the state is of {len(found)} samples, and these dynamics of {len(array)}"
                 )
-            self._arrays[name] = found.astype(array.dtype)
+            array[place] = found
 
 
 def seen_verdict(disagreement: float) -> Verdict:

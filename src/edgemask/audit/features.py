@@ -106,13 +106,13 @@ def neighbour_probabilities(
     count = min(neighbours, len(array) - 1)
     if count < 1:
         raise UserError("neighbours must be at least 1, and there must be two samples")
-    data = torch.from_numpy(array)
+    data = torch.from_numpy(array if array.flags.writeable else array.copy())
     std, mean = torch.std_mean(data, dim=0, correction=0)
     data = (data - mean) / std.clamp_min(1e-12) if metric == "euclidean" else data
     if metric == "cosine":
         data = torch.nn.functional.normalize(data, dim=1)
     squares = data.square().sum(1)
-    labels = torch.from_numpy(given)
+    labels = torch.tensor(given)
     share = torch.bincount(labels, minlength=classes).float() / len(labels)
     result = np.empty((len(array), classes), dtype=np.float32)
     step = max(1, _CHUNK // len(array))

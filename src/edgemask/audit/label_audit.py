@@ -162,8 +162,7 @@ class LabelAudit:
         There are 100 of them, or all samples where there are fewer. The same samples are drawn
         each time.
         """
-        generator = np.random.default_rng([_TO_CHECK, len(self)])
-        return generator.permutation(len(self))[:_TO_CHECK]
+        return draw_to_check(len(self))
 
     def after_review(self, corrections: Any) -> LabelAudit:
         """Return the audit after a person has decided about some of the samples.
@@ -300,6 +299,11 @@ class LabelAudit:
             doubt=samples["doubt"].astype(np.float64),
             corrections=read_corrections(record.decisions) if record.decisions else None,
         )
+
+
+def draw_to_check(samples: int) -> Int64:
+    """Return random positions to check by hand, in order; the same each time."""
+    return np.random.default_rng([_TO_CHECK, samples]).permutation(samples)[:_TO_CHECK]
 
 
 def _shifted(doubt: Floats, mean: float) -> Floats:

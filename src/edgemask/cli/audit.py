@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["audit"]
 
-_HOW, _MODEL, _WHERE = "How labels are judged", "The network of the folds", "Where it is stored"
+_how = partial(typer.Option, rich_help_panel="How labels are judged")
+_network = partial(typer.Option, rich_help_panel="The network of the folds")
 _SHOWN = 10
 
 
@@ -44,96 +46,78 @@ def audit(
     text: TextColumns = None,
     folds: Annotated[
         int,
-        typer.Option(
-            metavar="N",
-            rich_help_panel=_HOW,
-            help="Parts of the data, each judged by models trained on the others.",
-        ),
+        _how(metavar="N", help="Parts of the data, each judged by models trained on the others."),
     ] = 5,
     fast: Annotated[
         bool,
-        typer.Option(
+        _how(
             "--fast",
-            rich_help_panel=_HOW,
             help="Judge by the training of one network instead; says nothing of the share of "
             "wrong labels.",
         ),
     ] = False,
     run: Annotated[
         Path | None,
-        typer.Option(
+        _how(
             metavar="RUN",
-            rich_help_panel=_HOW,
             help="Judge by the model of a finished run that was trained on other data.",
         ),
     ] = None,
     probabilities: Annotated[
         Path | None,
-        typer.Option(
+        _how(
             metavar="FILE",
-            rich_help_panel=_HOW,
             help="Judge by probabilities from elsewhere: .npy, .npz or .csv, a row per sample; a "
             "column id (an array ids) names the samples.",
         ),
     ] = None,
     features: Annotated[
         Path | None,
-        typer.Option(
+        _how(
             metavar="FILE",
-            rich_help_panel=_HOW,
             help="Judge by the labels of neighbours in features from elsewhere; nothing is "
             "trained.",
         ),
     ] = None,
     group: Annotated[
         str | None,
-        typer.Option(
+        _how(
             metavar="COLUMN",
-            rich_help_panel=_HOW,
             help="Keep samples of one group (patient, video) in one fold: a column of the table.",
         ),
     ] = None,
     corrections: Annotated[
         Path | None,
-        typer.Option(
+        _how(
             metavar="FILE",
-            rich_help_panel=_HOW,
             help="What was decided before, as the review page saves it; not asked again.",
         ),
     ] = None,
     chance_driven: Annotated[
         bool,
-        typer.Option(
+        _how(
             "--chance-driven",
-            rich_help_panel=_HOW,
             help="Outcomes depend on chance (forecasts, prognoses): say nothing of a least share.",
         ),
     ] = False,
     model: Annotated[
         str | None,
-        typer.Option(
+        _network(
             metavar="NAME",
-            rich_help_panel=_MODEL,
             autocompletion=complete("models"),
             help="As for train. (default: fits the data)",
         ),
     ] = None,
     loss: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            rich_help_panel=_MODEL,
-            autocompletion=complete("losses"),
-            help="As for train.",
-        ),
+        _network(metavar="NAME", autocompletion=complete("losses"), help="As for train."),
     ] = None,
     epochs: Annotated[
         int | None,
-        typer.Option(
+        _network(
             "--epochs",
             "-e",
             metavar="N",
-            rich_help_panel=_MODEL,
             help="Passes over the data. (default: by the number of samples, at least 20)",
         ),
     ] = None,
@@ -147,7 +131,7 @@ def audit(
         Path | None,
         typer.Option(
             metavar="DIR",
-            rich_help_panel=_WHERE,
+            rich_help_panel="Where it is stored",
             help="The audit's folder. (default: audits/<data>-<hash of this command>)",
         ),
     ] = None,

@@ -44,6 +44,7 @@ __all__ = [
 
 _TICK_SECONDS = 0.3
 _STOP_SECONDS = 30.0
+_PARENT_SECONDS = 1.0
 
 
 class JobsStopped(KeyboardInterrupt):
@@ -504,8 +505,21 @@ def _sigterm_interrupts() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
+def _end_with_parent() -> None:
+    """Ask this process to save its run and end, once the process that started it is gone."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_PARENT_SECONDS)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
 def _serve() -> None:
     """Do the jobs that arrive on standard input; what a run prints goes into its log."""
+    _end_with_parent()
     with os.fdopen(os.dup(1), "w", encoding="utf-8") as replies:
         os.dup2(2, 1)
         for line in sys.stdin:

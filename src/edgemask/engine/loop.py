@@ -27,6 +27,7 @@ from edgemask.engine.progress import Progress, Sums, joint_means
 from edgemask.engine.record import Recorder, record_interval
 from edgemask.engine.run_data import ALL, RunData
 from edgemask.engine.rundir import RunDir
+from edgemask.engine.samples import SamplesSoFar
 from edgemask.engine.selection import Selection
 from edgemask.engine.signals import Interrupted, Stop
 from edgemask.engine.stepping import LossError, Stepper
@@ -97,6 +98,9 @@ class Trainer:
         self._sums = Sums(processes.device)
         # The last epoch's evaluations, so that they are not repeated at the end of the run.
         self._evaluations: dict[str, Evaluation] = {}
+        self._so_far = SamplesSoFar(folder, data, config.log.thumbnails)
+        # After how many epochs the training set was evaluated, until samples.npz says so.
+        self._unwritten: int | None = None
         self._loss, self._checked_step = math.nan, 0
         self._epoch_start = self._last_save = time.monotonic()
         self._last_tick = -math.inf
@@ -153,6 +157,8 @@ class Trainer:
             self._save_epoch()
         elif progress.epoch == self._config.train.epochs and self._processes.main:
             self._folder.write_history(progress.history)
+        if self._so_far.due:
+            self._write_so_far()
         tracked = {k: v for k, v in row.items() if v is not None and k != "epoch"}
         self._processes.log(tracked, progress.total_steps)
         for observer in self._observers:
@@ -242,7 +248,19 @@ class Trainer:
         if stopped:
             raise self._interrupted()
 
+    def _write_so_far(self) -> None:
+        """Write what is known of the samples after the last evaluation of the training set."""
+        if self._unwritten is not None and self._processes.main:
+            self._so_far.write(
+                self._unwritten,
+                self._evaluations["train"],
+                self._recorder.trust(self._method.trust()),
+                self._recorder.dynamics,
+            )
+        self._unwritten = None
+
     def _interrupted(self) -> Interrupted:
+        self._write_so_far()
         return Interrupted(self._folder.path, self._stop.number or 15)
 
     @property
@@ -272,6 +290,7 @@ class Trainer:
         every = record_interval(self._config, len(self._data.train))
         if self._is_last or (every and (progress.epoch + 1) % every == 0):
             row |= self._recorder.record_samples(self._evaluate_train())
+            self._unwritten = None if self._is_last else progress.epoch + 1
         first = self._method.nets[self._method.networks[0]]
         self._recorder.record_head(first, progress.epoch, progress.retention)
         now = time.monotonic()

@@ -23,7 +23,7 @@ from edgemask.engine.metrics import summarise
 from edgemask.engine.remarks import run_remarks
 from edgemask.engine.run_data import RunData
 from edgemask.engine.rundir import RunDir
-from edgemask.engine.thumbnails import small_images
+from edgemask.engine.samples import write_samples
 
 __all__ = ["TrainingResult", "build_summary", "write_outputs"]
 
@@ -105,7 +105,14 @@ def write_outputs(
     Until the summary is there the run counts as unfinished, so that a kill in between only makes
     the next start write these files again.
     """
-    write_arrays(folder / "samples.npz", _samples(data, result))
+    write_samples(
+        folder,
+        data,
+        evaluation=result.train,
+        trust=result.trust,
+        dynamics=result.dynamics,
+        thumbnails=thumbnails,
+    )
     if result.dynamics.has_probabilities:
         state = result.dynamics.state_dict()
         write_arrays(
@@ -113,35 +120,8 @@ def write_outputs(
         )
     if result.head:
         write_arrays(folder / "head.npz", result.head)
-    pictures = _thumbnails(data, result.trust, result.dynamics.mean_loss, thumbnails)
-    if pictures:
-        write_arrays(folder / "thumbnails.npz", pictures)
     save_weights(folder / "model.safetensors", result.model, data.bundle)
     write_json(folder / "summary.json", summary)
-
-
-def _samples(data: RunData, result: TrainingResult) -> dict[str, NDArray[Any]]:
-    samples: dict[str, NDArray[Any]] = {
-        "index": data.positions,
-        "given": data.noise.noisy,
-        "predicted": result.train.predicted,
-        "confidence": result.train.confidence.astype(np.float32),
-        "trust": result.trust.astype(np.float32),
-        "mean_loss": result.dynamics.mean_loss.astype(np.float32),
-        "margin": result.dynamics.aum.astype(np.float32),
-        "agreement": result.dynamics.agreement.astype(np.float32),
-        "forgetting": result.dynamics.forgetting.astype(np.int32),
-    }
-    if data.train.names is not None:
-        samples["name"] = np.array(list(data.train.names), dtype=np.str_)
-    texts = getattr(data.train, "texts", None)
-    if texts is not None:
-        samples["text"] = np.array(list(texts), dtype=np.str_)
-    if data.corrections is not None:
-        samples["reviewed"] = data.corrections.reviewed[data.positions]
-    if data.noise.clean is not None:
-        samples["clean"] = data.noise.clean
-    return samples
 
 
 def versions() -> dict[str, str]:
@@ -154,18 +134,3 @@ def versions() -> dict[str, str]:
         "torch": str(torch.__version__),
         "numpy": np.__version__,
     }
-
-
-def _thumbnails(
-    data: RunData, trust: NDArray[Any], mean_loss: NDArray[Any], count: int
-) -> dict[str, NDArray[Any]]:
-    """Return small images of the samples with the lowest trust; nothing if data has no images."""
-    if not count or len(data.bundle.input_shape) != 3:
-        return {}
-    # Ties are broken by the loss and then at random: positions often go by class.
-    chance = np.random.default_rng(0).permutation(len(trust))
-    order = np.lexsort((chance, -np.nan_to_num(mean_loss), trust))[:count]
-    raw = data.train.raw(torch.from_numpy(order.copy()))
-    if raw.dtype != torch.uint8 or raw.shape[1] not in (1, 3):
-        return {}
-    return {"index": data.positions[order], "images": small_images(raw)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,9 +15,17 @@ from torch import nn
 from edgemask.engine.config import Config
 from edgemask.engine.deploy import load_model, read_weights
 from edgemask.engine.rundir import RunDir
-from edgemask.errors import UserError
+from edgemask.errors import EdgeMaskWarning, UserError
 from edgemask.noise import NoisyLabels
-from edgemask.runs import read_samples, read_summary, shell_argument
+from edgemask.runs import (
+    SUSPECT_REASONS,
+    SamplesState,
+    read_samples,
+    read_summary,
+    samples_state,
+    shell_argument,
+    suspicious_order,
+)
 
 __all__ = ["Run", "load_run"]
 
@@ -86,14 +95,56 @@ class Run:
 
     @property
     def samples(self) -> dict[str, NDArray[Any]]:
-        """What is known of each training sample, as in ``samples.npz``."""
-        self._need_finished()
-        return self._read(read_samples)
+        """What is known of each training sample, as in ``samples.npz``.
+
+        Of a run that has not come to its end this is what is known so far, with a warning that
+        names the epoch.
+        """
+        return self._samples()[0]
 
     @property
     def trust(self) -> NDArray[np.float32]:
-        """The probability that each given label is right."""
+        """A score in [0, 1] per training sample, higher where its label is more likely right."""
         return self.samples["trust"]
+
+    @property
+    def suspects(self) -> Any:
+        """The training samples with a trust below 0.5 as a pandas frame, the least trusted first.
+
+        Its columns are those of an audit's ``suspects``. The network has learnt from these
+        labels; an audit in folds judges each by models that have not seen it.
+        """
+        import pandas as pd
+
+        samples, state = self._samples()
+        order = suspicious_order(samples)
+        order = order[samples["trust"][order] < 0.5]
+        names = np.array(state.class_names or self.class_names, dtype=np.str_)
+        given, predicted = samples["given"][order], samples["predicted"][order]
+        return pd.DataFrame(
+            {
+                "rank": np.arange(1, len(order) + 1),
+                "id": samples.get("name", samples["index"])[order].astype(np.str_),
+                "given": names[given],
+                "suggested": names[predicted],
+                "trust": samples["trust"][order].astype(np.float64),
+                "reason": np.where(given == predicted, *SUSPECT_REASONS),
+            }
+        )
+
+    def _samples(self) -> tuple[dict[str, NDArray[Any]], SamplesState]:
+        if not (self.path / "samples.npz").is_file():
+            self._need_finished()
+        samples = self._read(read_samples)
+        state = samples_state(samples)
+        if not self.finished and state.after is not None:
+            warnings.warn(
+                f"{self.path} is not finished: this is what is known of its samples after epoch "
+                f"{state.after} of {self.config.train.epochs}",
+                EdgeMaskWarning,
+                stacklevel=3,
+            )
+        return samples, state
 
     @property
     def model(self) -> nn.Module:

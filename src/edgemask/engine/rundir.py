@@ -28,6 +28,7 @@ _FILES = (
     "samples.npz",
     "head.npz",
     "thumbnails.npz",
+    "dynamics.npz",
 )
 _FOLDERS = ("checkpoints", "events")
 

@@ -102,9 +102,21 @@ def out_of_fold(
 
 
 def out_of_bag(
-    features: NDArray[Any], given: NDArray[np.int64], classes: int, seed: int
+    features: NDArray[Any],
+    given: NDArray[np.int64],
+    classes: int,
+    seed: int,
+    usable: NDArray[np.bool_],
 ) -> NDArray[np.float64]:
-    """Return each sample's probabilities from the trees of one forest that have not seen it."""
+    """Return each sample's probabilities from the trees of one forest that have not seen it.
+
+    Args:
+        features: One row per sample.
+        given: The labels to learn.
+        classes: Number of classes.
+        seed: Seed of the forest.
+        usable: Samples to learn from; no tree has seen the others.
+    """
     from sklearn.ensemble import ExtraTreesClassifier
 
     forest = ExtraTreesClassifier(
@@ -112,9 +124,11 @@ def out_of_bag(
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a sample that all trees have seen: handled below
-        forest.fit(features, given)
+        forest.fit(features[usable], given[usable])
     probs = np.zeros((len(given), classes))
-    probs[:, forest.classes_] = forest.oob_decision_function_
+    probs[np.ix_(usable, forest.classes_)] = forest.oob_decision_function_
+    if not usable.all():
+        probs[np.ix_(~usable, forest.classes_)] = forest.predict_proba(features[~usable])
     unseen = ~np.isfinite(probs).all(axis=1) | (probs.sum(axis=1) == 0)
     probs[unseen] = np.bincount(given, minlength=classes) / len(given)
     return probs

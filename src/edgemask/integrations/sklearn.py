@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from edgemask._random import seeded_globals
 from edgemask.errors import MissingExtraError
+from edgemask.runs import suspicious_order
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin
@@ -142,7 +143,7 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             precise = copy.deepcopy(run.model).double()
             self._predictor = Predictor(precise, run.card, dtype=torch.float64)
         self.trust_: NDArray[np.float32] = samples["trust"]
-        order = np.lexsort((samples["confidence"], self.trust_))
+        order = suspicious_order(samples)
         self.suspects_: NDArray[np.int64] = order[self.trust_[order] < 0.5]
         return self
 

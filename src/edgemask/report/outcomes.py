@@ -41,9 +41,7 @@ def status(run: RunRecord) -> str:
     """Return how far a run got."""
     if run.finished:
         return "finished"
-    train = run.config.get("train")
-    total = train.get("epochs") if isinstance(train, Mapping) else None
-    return f"unfinished: {len(run.history)} of {total or '?'} epochs"
+    return f"unfinished: {len(run.history)} of {run.epochs or '?'} epochs"
 
 
 def final_value(run: RunRecord, key: str) -> FinalValue:

@@ -102,7 +102,8 @@ def page(groups: Sequence[Group]) -> str:
         figures=figures,
         title=report_title(groups),
         runs=details,
-        review=review if review and review.shown else None,
+        review=review if review and (review.shown or review.data["check"]) else None,
+        so_far=runs[0].so_far if len(runs) == 1 else "",
         **content,
     )
 

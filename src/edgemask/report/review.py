@@ -22,8 +22,8 @@ from edgemask.errors import MissingExtraError
 from edgemask.report.escape import printable
 from edgemask.report.heatmaps import png_address
 from edgemask.report.tables import Table, number
-from edgemask.report.trust import clean_labels, suspicious_order, trust
-from edgemask.runs import Array, AuditRecord, RunRecord
+from edgemask.report.trust import clean_labels, trust
+from edgemask.runs import SUSPECT_REASONS, Array, AuditRecord, RunRecord, suspicious_order
 
 __all__ = ["MAX_PICTURES", "Review", "review_of_audit", "review_of_run"]
 
@@ -76,7 +76,12 @@ def review_of_audit(audit: AuditRecord, folder: Path) -> Review:
         order=order,
         check=audit.check,
         thumbnails=audit.thumbnails,
-        items=_with_files(audit, order),
+        items=_with_files(
+            audit.facts.get("data"),
+            samples["id"],
+            [*order[:MAX_ROWS].tolist(), *audit.check.tolist()],
+            {int(item["index"]): item for item in audit.items},
+        ),
         folder=folder,
         decisions=audit.decisions,
     )
@@ -98,20 +103,27 @@ def _as_reviewed(audit: AuditRecord) -> Array:
     return given
 
 
-def _with_files(audit: AuditRecord, order: Array) -> dict[int, Mapping[str, Any]]:
-    """Return what to show of samples; those named by files of the data get the path of theirs."""
-    items = {int(item["index"]): item for item in audit.items}
-    spec = audit.facts.get("data")
+def _with_files(
+    spec: object, ids: Array, places: Sequence[int], items: dict[int, Mapping[str, Any]]
+) -> dict[int, Mapping[str, Any]]:
+    """Return what to show of samples; those named by files of the data get the path of theirs.
+
+    Args:
+        spec: The data by name.
+        ids: What each sample is called.
+        places: Positions of the samples to show.
+        items: What is known to be shown of samples, by position.
+    """
     kind, _, rest = spec.partition(":") if isinstance(spec, str) else ("", "", "")
     if kind not in ("imagefolder", "csv"):
         return items
     base = Path(rest).expanduser()
     if base.is_file():  # a table beside its files, or an archive that was unpacked
         base = base.parent if kind == "csv" else base.with_suffix("")
-    for place in [*order[:MAX_ROWS].tolist(), *audit.check.tolist()]:
+    for place in places:
         item = items.get(place, {})
         if "path" not in item:
-            file = base / str(audit.samples["id"][place])
+            file = base / str(ids[place])
             if file.is_file():
                 items[place] = {**item, "path": str(file)}
     return items
@@ -122,25 +134,48 @@ def review_of_run(run: RunRecord) -> Review | None:
     samples = run.samples
     if not samples or not len(samples["index"]):
         return None
-    order = suspicious_order(run)
+    order = suspicious_order(samples)
     order = order[trust(run)[order] < 0.5]
     differs = samples["predicted"] != samples["given"]
+    ids, check = samples.get("name", samples["index"]), _drawn(samples)
+    places = [*order[:MAX_ROWS].tolist(), *check.tolist()]
+    texts = samples.get("text")
+    items: dict[int, Mapping[str, Any]] = {}
+    if texts is not None:
+        items = {place: {"text": texts[place]} for place in places}
+    if "name" in samples:
+        data = run.config.get("data")
+        items = _with_files(
+            data.get("spec") if isinstance(data, Mapping) else None, ids, places, items
+        )
     return _review(
-        ids=samples["name"] if "name" in samples else samples["index"],
+        ids=ids,
         given=samples["given"],
         suggested=samples["predicted"],
         score=trust(run),
         reason=differs.astype(np.int64),
-        reasons=["learnt late", "predicted as another class"],
+        reasons=SUSPECT_REASONS,
         class_names=[run.class_name(label) for label in range(run.num_classes)],
         order=order,
-        check=np.zeros(0, dtype=np.int64),
+        check=check,
         thumbnails=_by_place(run),
-        items={},
+        items=items,
         folder=run.path,
         decisions=(),
         true=clean_labels(run),
+        drawn="the training labels that nobody had reviewed"
+        if "reviewed" in samples
+        else "the training labels",
     )
+
+
+def _drawn(samples: Mapping[str, Array]) -> Array:
+    """Return the places of the samples drawn at random to be checked, in their order."""
+    draw = samples.get("check")
+    if draw is None or draw.dtype.kind not in "iu":
+        return np.zeros(0, dtype=np.int64)
+    places = np.flatnonzero(draw)
+    return places[np.argsort(draw[places], kind="stable")]
 
 
 def _by_place(run: RunRecord) -> dict[str, Array]:
@@ -169,8 +204,13 @@ def _review(
     folder: Path,
     decisions: Sequence[Mapping[str, Any]],
     true: Array | None = None,
+    drawn: str = "",
 ) -> Review:
-    """Return a review of the samples at ``order`` and at ``check``, positions of the columns."""
+    """Return a review of the samples at ``order`` and at ``check``, positions of the columns.
+
+    ``drawn`` says what a check of a run was drawn from; one of an audit is from all labels, and its
+    places are part of the saved file.
+    """
     listed = order[:MAX_ROWS]
     places = [*listed.tolist(), *sorted(set(check.tolist()) - set(listed.tolist()))]
     row_of = {place: row for row, place in enumerate(places)}
@@ -200,6 +240,7 @@ def _review(
         "pictures": {row_of[place]: address for place, address in pictures.items()},
         "links": links,
         "contents": contents,
+        "drawn": drawn,
         "decisions": [{key: _line(value) for key, value in row.items()} for row in decisions],
     }
     if true is not None:

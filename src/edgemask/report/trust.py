@@ -9,14 +9,13 @@ import numpy as np
 from edgemask.report.charts import Chart, FigureData, histogram
 from edgemask.report.heatmaps import png_address
 from edgemask.report.tables import Table, TableCell, TableRow, number, percent
-from edgemask.runs import Array, RunRecord
+from edgemask.runs import Array, RunRecord, suspicious_order
 
 __all__ = [
     "clean_labels",
     "detection",
     "doubtful_list",
     "gallery",
-    "suspicious_order",
     "trust",
     "trust_histogram",
 ]
@@ -39,24 +38,6 @@ def trust(run: RunRecord) -> Array:
     """Return the trust in each given label: a score, higher where it is more likely right."""
     values = np.nan_to_num(run.samples["trust"].astype(np.float64), nan=0.5)
     return np.clip(values, 0, 1)
-
-
-def suspicious_order(run: RunRecord) -> Array:
-    """Return the places of the samples that no person has reviewed, the least trusted first.
-
-    Ties are broken by the mean loss, then by the confidence in the given label, then by a fixed
-    random order; never by position, which often goes by class.
-    """
-    samples, count = run.samples, len(run.samples["index"])
-    keys: list[Array] = [np.random.default_rng(0).permutation(count)]
-    for name, sign in (("confidence", 1), ("mean_loss", -1)):
-        if name in samples:
-            keys.append(sign * np.nan_to_num(samples[name].astype(np.float64)))
-    order = np.lexsort([*keys, trust(run)])
-    reviewed = samples.get("reviewed")
-    if reviewed is None or reviewed.dtype.kind != "b":
-        return order
-    return order[~reviewed[order]]
 
 
 def detection(run: RunRecord) -> Table | None:
@@ -149,8 +130,16 @@ def gallery(run: RunRecord, budget: int) -> Gallery:
         for index, image in zip(run.thumbnails["index"], run.thumbnails["images"], strict=True)
         if int(index) in place_of
     ]
-    rank = {int(place): number for number, place in enumerate(suspicious_order(run))}
-    shown = sorted((pair for pair in shown if pair[0] in rank), key=lambda pair: rank[pair[0]])
+    rank = {int(place): number for number, place in enumerate(suspicious_order(samples))}
+    drawn = samples.get("check", np.zeros(len(values))) > 0  # pictures for another purpose
+    shown = sorted(
+        (
+            pair
+            for pair in shown
+            if pair[0] in rank and (values[pair[0]] < 0.5 or not drawn[pair[0]])
+        ),
+        key=lambda pair: rank[pair[0]],
+    )
     cards: list[Card] = []
     used = 0
     for place, image in shown:
@@ -179,7 +168,7 @@ def doubtful_list(run: RunRecord, most: int = 100) -> Table | None:
     if not run.samples or not len(run.samples["index"]):
         return None
     samples, clean = run.samples, clean_labels(run)
-    order = suspicious_order(run)[:most]
+    order = suspicious_order(samples)[:most]
     columns: dict[str, list[TableCell | str | float]] = {
         "row": [int(index) for index in samples["index"][order]]
     }
@@ -201,4 +190,6 @@ def doubtful_list(run: RunRecord, most: int = 100) -> Table | None:
         [column[place] for column in columns.values()] for place in range(len(order))
     ]
     caption = f"The {len(rows)} samples of lowest trust, of {len(samples['index'])}"
+    if run.so_far:
+        caption += f", {run.so_far}"
     return Table(list(columns), rows, caption, text_columns=text_columns)

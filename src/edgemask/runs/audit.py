@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from edgemask.errors import UserError, one_line
 from edgemask.runs.files import Array, attempt, read_arrays, read_text
+from edgemask.runs.run import is_finished
 from edgemask.runs.samples import read_thumbnails
 
 __all__ = ["AUDIT_SCHEMA", "AuditRecord", "is_audit", "read_audit"]
@@ -20,6 +21,7 @@ __all__ = ["AUDIT_SCHEMA", "AuditRecord", "is_audit", "read_audit"]
 AUDIT_SCHEMA = 1
 """The schema version of the audit folders that this version writes."""
 
+_FOLDS = "folds.npy"
 # Columns of an audit's samples.npz and the kinds of numpy type that they may have.
 _AUDIT_COLUMNS = {
     "id": "U",
@@ -99,8 +101,8 @@ class AuditRecord:
 
 
 def is_audit(folder: Path) -> bool:
-    """Return whether a folder holds an audit."""
-    return (folder / "audit.json").is_file()
+    """Return whether a folder holds an audit, finished or not."""
+    return any((folder / name).is_file() for name in ("audit.json", _FOLDS))
 
 
 def read_audit(path: str | Path) -> AuditRecord:
@@ -112,6 +114,13 @@ def read_audit(path: str | Path) -> AuditRecord:
     folder = Path(path)
     if not is_audit(folder):
         raise UserError(f"the folder {str(path)!r} holds no audit: there is no audit.json in it")
+    if not (folder / "audit.json").is_file():
+        done = sum(is_finished(run) for run in sorted((folder / "runs").glob("*")))
+        count = int(np.load(folder / _FOLDS, allow_pickle=False).max()) + 1
+        raise UserError(
+            f"the audit in {str(path)!r} is not finished: {done} of {count} folds are trained; the "
+            "same command goes on with it"
+        )
     try:
         facts = json.loads(read_text(folder / "audit.json"))
     except (ValueError, RecursionError) as error:

@@ -70,7 +70,7 @@ class RunRecord:
     """``noise.npz``: ``noisy`` and ``clean`` labels, kind, protocol, rate, seed, num_classes."""
     samples: Mapping[str, Array] = field(default_factory=dict)
     """Columns of ``samples.npz``, all of one length."""
-    state: SamplesState = SamplesState()
+    state: SamplesState = field(default_factory=SamplesState)
     """After which epoch they are so, where the run has not come to its end."""
     head: Mapping[str, Array] = field(default_factory=dict)
     """Scores, histograms and retention over time from ``head.npz``."""

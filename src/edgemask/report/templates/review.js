@@ -111,9 +111,11 @@
       const place = placeInCheck.get(row);
       const label = decision.action === "relabel" ? decision.label : "";
       const given = decision.given ?? data.classes[data.given[row]];
-      lines.push([id, decision.action, label, given, place ? String(place) : ""]);
+      // A draw from a part of the labels has no place in a file about all of them.
+      const check = data.drawn ? decision.check : place;
+      lines.push([id, decision.action, label, given, check ? String(check) : ""]);
     });
-    others.forEach((row, id) => lines.push([id, row.action, row.label || "", row.given || "", ""]));
+    others.forEach((row, id) => lines.push([id, row.action, row.label || "", row.given || "", row.check || ""]));
     return lines.map((line) => `${line.map(field).join(",")}\n`).join("");
   }
   function parse(text) {
@@ -142,7 +144,7 @@
       others.set(row.id, row);
       return "";
     }
-    decisions.set(row.id, { action: row.action, label: row.action === "relabel" ? row.label : "", given: row.given || "" });
+    decisions.set(row.id, { action: row.action, label: row.action === "relabel" ? row.label : "", given: row.given || "", check: row.check || "" });
     return "";
   }
   function load(text) {
@@ -238,7 +240,7 @@
       if (!blind) {
         facts.push(...fact("suggested", data.classes[data.suggested[row]], "suggested"), ...fact("reason", data.reasons[data.reason[row]]), ...fact("score", data.score[row].toFixed(3)));
       }
-      if (data.true) facts.push(...fact("true label", data.true[row] < 0 ? "none of the classes" : data.classes[data.true[row]]));
+      if (data.true && !blind) facts.push(...fact("true label", data.true[row] < 0 ? "none of the classes" : data.classes[data.true[row]]));
       find("sample-facts").replaceChildren(...facts);
       const decision = decided(row);
       const label = find("sample-state");
@@ -279,7 +281,7 @@
     const box = find("review-interval");
     box.hidden = state.tab !== "check";
     const [low, high] = total ? clopperPearson(wrong, total) : [0, 1];
-    const words = `${wrong} of ${total} labels checked by hand were wrong: between ${share(low)} and ${share(high)} of all are (95 %, Clopper-Pearson).`;
+    const words = `${wrong} of ${total} labels checked by hand were wrong: between ${share(low)} and ${share(high)} of ${data.drawn || "all"} are (95 %, Clopper-Pearson).`;
     const later = data.check.some((row, place) => place > total && decided(row));
     const text = total ? words + (later ? " Decisions after the first undecided sample do not count yet." : "") : "Nothing has been checked yet.";
     if (box.textContent !== text) box.textContent = text;
@@ -332,8 +334,9 @@
       return;
     }
     const id = data.id[row];
-    undone.push([row, decisions.get(id)]);
-    decisions.set(id, { action, label: action === "relabel" ? data.classes[Number(chosen)] : "" });
+    const before = decisions.get(id);
+    undone.push([row, before]);
+    decisions.set(id, { action, label: action === "relabel" ? data.classes[Number(chosen)] : "", check: before?.check });
     remember();
     const open = (place) => !decided(state.queue[place]);
     const places = [...state.queue.keys()];
@@ -369,7 +372,7 @@
       label.hidden = tab === "check" && !label.querySelector("#filter-state");
     });
     find("review-hint").textContent = tab === "check"
-      ? "These samples were drawn at random. Is each given label right? Go through them in order; what the audit suggests is not shown here, so that it does not sway you. “Drop” means that no class is right, and counts as wrong."
+      ? `These samples were drawn at random${data.drawn ? ` from ${data.drawn}` : ""}. Is each given label right? Go through them in order; what is suggested is not shown here, so that it does not sway you. “Drop” means that no class is right, and counts as wrong.`
       : "Most suspicious first. Keep means that the given label is right; drop leaves the sample out. Nothing changes in your data until you use the saved file.";
     choose();
   }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import math
 
 import torch
@@ -14,7 +15,11 @@ from edgemask.heads.philox import stream_of, uniform
 from edgemask.heads.steps import MaskingHead
 
 # The heads that draw one mask of edges per step, by name.
-MASKING = [name for name, head in HEADS.items() if issubclass(head, MaskingHead)]
+MASKING = [
+    name
+    for name, head in HEADS.items()
+    if issubclass(head, MaskingHead) and "seed" in inspect.signature(head).parameters
+]
 
 
 def edge_activations(v: Tensor, w: Tensor) -> Tensor:

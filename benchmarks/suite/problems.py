@@ -48,6 +48,8 @@ class Problem:
     noisy: bool
     arguments: Callable[[int], Arguments]
     """Seed -> arguments of ``em.fit``."""
+    lr: float = 0.01
+    """The learning rate, for candidates that change it."""
     needs_data: bool = False
     """Whether it reads a dataset below ``EDGEMASK_DATA``."""
 

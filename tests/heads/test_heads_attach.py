@@ -136,7 +136,7 @@ def test_weights_optimiser_mode_and_random_state_are_kept(head: str) -> None:
     assert not torch.equal(weight, old), "an optimiser built before must still train the head"
     em.detach(model)
     assert type(model.head) is nn.Linear
-    if head != "scaled":  # which works its factor into new weights
+    if head not in ("scaled", "cooling"):  # which work their factor into new weights
         assert model.head.weight is weight
         assert model.head.bias is bias
     assert model.head.training

@@ -8,6 +8,7 @@ from torch import nn
 from edgemask._registry import Registry
 from edgemask.heads import theory
 from edgemask.heads.attach import attach, detach, find_classifier, plain_state_dict
+from edgemask.heads.cooling import CoolingLinear
 from edgemask.heads.criteria import CRITERIA
 from edgemask.heads.ddc import DynamicDropConnectLinear
 from edgemask.heads.dropconnect import DropConnectLinear
@@ -23,6 +24,7 @@ __all__ = [
     "CRITERIA",
     "HEADS",
     "POLICIES",
+    "CoolingLinear",
     "DropConnectLinear",
     "DropoutLinear",
     "DynamicDropConnectLinear",
@@ -50,6 +52,7 @@ HEADS: Registry[type[nn.Module]] = Registry(
         "dropconnect": DropConnectLinear,
         "dynamic-dropconnect": DynamicDropConnectLinear,
         "scaled": ScaledLinear,
+        "cooling": CoolingLinear,
     },
     aliases={"ddc": "dynamic-dropconnect"},
 )

@@ -8,7 +8,7 @@ WORKERS ?= 2
 export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: help venv venv-all demo test test-long test-oldest quick plain lint format bench docs clean
+.PHONY: help venv venv-all demo test test-long test-oldest quick plain base lint format bench docs clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -39,8 +39,8 @@ test-long: $(VENV)/.all ## comparisons of trainings, and the promises of docs/gu
 
 test-oldest: ## the tests with the lower bounds of pyproject.toml, in .venv-oldest; gigabytes
 	test -x .venv-oldest/bin/python || $(PYTHON) -m venv .venv-oldest
-	.venv-oldest/bin/python -m pip --quiet install -c constraints-oldest.txt -e ".[app,fast]" pytest hypothesis
-	.venv-oldest/bin/python -m pytest -m "not slow and not browser" tests/noise tests/losses tests/heads tests/engine tests/report tests/cli tests/guarantees
+	.venv-oldest/bin/python -m pip --quiet install -c constraints-oldest.txt -e ".[app,fast]" pytest pytest-xdist hypothesis
+	.venv-oldest/bin/python -m pytest -n $(WORKERS) -m "not slow and not long and not browser" tests/noise tests/losses tests/heads tests/engine tests/report tests/cli tests/guarantees
 
 quick: $(VENV)/.all ## the tests that take seconds
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow"
@@ -48,6 +48,13 @@ quick: $(VENV)/.all ## the tests that take seconds
 plain: $(VENV)/.all ## the tests of the heads without the native path
 	EDGEMASK_NATIVE=0 $(BIN)/python -m pytest -n $(WORKERS) -m "not slow" tests/heads \
 		--ignore tests/heads/test_heads_native.py --ignore tests/heads/test_heads_compile.py
+
+base: $(VENV)/.all ## sdist and wheel, installed in .venv-base with torch and numpy alone
+	rm -rf dist .venv-base
+	$(BIN)/python -m build --outdir dist .
+	$(PYTHON) -m venv .venv-base
+	.venv-base/bin/python -m pip --disable-pip-version-check --quiet install -c constraints.txt dist/*.whl
+	cd tests/guarantees && ../../.venv-base/bin/python installed.py
 
 lint: $(VENV)/.all ## style, types and import layers
 	$(BIN)/ruff format --check .
@@ -66,4 +73,4 @@ docs: $(VENV)/.all ## write the generated tables of docs/ anew
 	$(BIN)/python docs/generate.py
 
 clean: ## remove what the other targets made
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-base .venv-oldest build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -414,6 +415,49 @@ def results() -> str:
     return "\n\n".join(parts) or "Nothing has been run so far."
 
 
+def scale() -> str:
+    """What every method keeps and exchanges (:mod:`scale_table` measures it)."""
+    sys.path.insert(0, str(PAGES))
+    try:
+        from scale_table import scale_table
+    finally:
+        sys.path.remove(str(PAGES))
+    return scale_table(table)
+
+
+def scale_measured() -> str:
+    """What ``benchmarks/scale.py`` has stored."""
+    stored = PAGES.parent / "results" / "scale.json"
+    if not stored.is_file():
+        return "Nothing has been run so far."
+    parts = json.loads(stored.read_text(encoding="utf-8"))
+    folder = parts.pop("folder", None)
+    tables = []
+    for part, lines in parts.items():
+        by_sizes: dict[tuple[int, ...], list[list[str]]] = {}
+        for name, line in lines.items():
+            by_sizes.setdefault(tuple(line["sizes"]), []).append(
+                [
+                    name,
+                    *(
+                        f"{s:g} s, {m:,.0f} MB"
+                        for s, m in zip(line["seconds"], line["megabytes"], strict=True)
+                    ),
+                    f"{line['exponent']:g} / {line['memory_exponent']:g}",
+                ]
+            )
+        for sizes, rows in by_sizes.items():
+            header = [part, *(f"{size:,}" for size in sizes), "exponent of time / memory"]
+            tables.append(table(header, rows))
+    if folder is None:
+        return "\n\n".join(tables)
+    tables.append(
+        f"An image folder of {folder['paths']:,} paths opened in {folder['passed']:.0f} s "
+        f"({folder['seconds']:.0f} s of the processor, {folder['megabytes']:,.0f} MB)."
+    )
+    return "\n\n".join(tables)
+
+
 GENERATORS: dict[str, Callable[[], str]] = {
     "criteria": criteria_table,
     "heads": head_table,
@@ -433,6 +477,8 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "method-table": method_table,
     "method-options": method_options,
     "results": results,
+    "scale": scale,
+    "scale-measured": scale_measured,
 }
 
 

@@ -9,8 +9,8 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import StandardScaler
 
 from edgemask import audit, noise
-from edgemask.audit.features import neighbour_probabilities
-from edgemask.errors import UserError
+from edgemask.audit.features import _asked, neighbour_probabilities
+from edgemask.errors import EdgeMaskWarning, UserError
 from sweeps import sweep
 
 
@@ -33,6 +33,26 @@ def test_chunks_do_not_change_the_result(monkeypatch):
     whole = neighbour_probabilities(features, given, 2)
     monkeypatch.setattr("edgemask.audit.features._CHUNK", 900)
     np.testing.assert_array_equal(neighbour_probabilities(features, given, 2), whole)
+
+
+def test_many_samples_are_compared_with_some_at_random(monkeypatch):
+    rng = np.random.default_rng(2)
+    features, given = rng.normal(0, 1, (90, 4)), rng.integers(0, 3, 90)
+    monkeypatch.setattr("edgemask.audit.features.MOST_KEYS", 40)
+    monkeypatch.setattr("edgemask.audit.features._CHUNK", 400)
+    with pytest.warns(EdgeMaskWarning, match="among 40 of them"):
+        found = neighbour_probabilities(features, given, 3, neighbours=5)
+    with pytest.warns(EdgeMaskWarning):
+        drawn = _asked(90).tolist()
+    assert len(set(drawn)) == 40
+    scaled = StandardScaler().fit_transform(features)
+    share = np.bincount(given, minlength=3) / 90
+    for row in range(90):
+        others = [place for place in drawn if place != row]
+        distance = np.linalg.norm(scaled[others] - scaled[row], axis=1)
+        nearest = [others[place] for place in np.argsort(distance)[:5]]
+        counts = np.bincount(given[nearest], minlength=3)
+        np.testing.assert_allclose(found[row], (counts + share) / 6, rtol=1e-5)
 
 
 def test_wrong_labels_of_digits_are_found():

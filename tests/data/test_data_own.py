@@ -20,6 +20,7 @@ from edgemask.data import (
     load,
     stratified_holdout,
 )
+from edgemask.data.splits import positions_by_class
 from edgemask.errors import DataError, EdgeMaskWarning, UserError
 from sweeps import sweep
 
@@ -115,6 +116,15 @@ def test_holdout_is_stratified_seeded_and_complete() -> None:
     assert np.bincount(labels[held], minlength=3).tolist() == [10, 4, 0]
     assert np.array_equal(held, stratified_holdout(labels, 0.2, seed=4)[1])
     assert not np.array_equal(held, stratified_holdout(labels, 0.2, seed=5)[1])
+
+
+def test_positions_by_class_are_those_of_a_plain_loop() -> None:
+    labels = np.random.default_rng(0).integers(0, 50, 300) * 7
+    found = positions_by_class(labels)
+    assert [group.tolist() for group in found] == [
+        [place for place in range(300) if labels[place] == label] for label in sorted(set(labels))
+    ]
+    assert positions_by_class(labels[:0]) == []
 
 
 # map-style datasets -----------------------------------------------------------------------------

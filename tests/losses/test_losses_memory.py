@@ -150,6 +150,24 @@ def test_sop_parameters_learn_with_their_own_rates() -> None:
         assert torch.equal((old != new).any(dim=1), touched)
 
 
+def test_sparse_gradients_of_sop_move_the_same_rows_by_the_same_bits() -> None:
+    tables = []
+    for sparse in (False, True):
+        torch.manual_seed(0)
+        criterion = losses.SOPLoss(10, 5, lr_u=0.5, lr_v=2.0, init_std=0.1)
+        criterion.sparse_gradients = sparse
+        optimiser = torch.optim.SGD(criterion.parameter_groups())
+        for seed, index in ((3, [1, 4, 9]), (4, [9, 0, 1])):
+            logits, target, _ = batch(seed, dtype=torch.float32)
+            optimiser.zero_grad()
+            criterion(logits[:3], target[:3], torch.tensor(index)).backward()
+            assert criterion.v.grad.is_sparse == sparse
+            optimiser.step()
+        tables.append((criterion.u.detach(), criterion.v.detach()))
+    for dense, rows in zip(*tables, strict=True):
+        assert torch.equal(dense, rows)
+
+
 def test_pruned_gce_keeps_its_decisions() -> None:
     criterion = losses.TruncatedGCELoss(pruned=True, num_samples=10, reduction="none")
     logits = torch.tensor([[3.0, 0.0], [0.0, 3.0], [0.0, 0.5]], dtype=torch.float64)

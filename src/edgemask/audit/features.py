@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from edgemask._random import torch_stream
 from edgemask.audit.label_audit import LabelAudit
 from edgemask.audit.probabilities import encode_labels, from_probabilities
-from edgemask.errors import UserError
+from edgemask.errors import EdgeMaskWarning, UserError
 
 __all__ = ["from_features", "neighbour_probabilities"]
 
 _CHUNK = 1 << 24
+MOST_KEYS = 50_000
+"""Samples that each one is compared with, at most: time is linear in the samples beyond."""
 
 
 def from_features(
@@ -32,8 +36,8 @@ def from_features(
 
     The probability of a class is its share among the nearest neighbours, the sample itself left
     out; it then goes the way of :func:`from_probabilities`. Features of a pretrained network do
-    better than pixels. Time grows with the square of the number of samples; memory beyond the
-    features is bounded.
+    better than pixels. Up to 50,000 samples time grows with their square; beyond, each sample
+    is compared with 50,000 random ones. Memory beyond the features is bounded.
 
     Args:
         labels: The given labels: class numbers or names.
@@ -75,6 +79,21 @@ def from_features(
     )
 
 
+def _asked(count: int) -> Any:
+    """Return the samples that may be neighbours: all, or some at random where there are many."""
+    import torch
+
+    if count <= MOST_KEYS:
+        return torch.arange(count)
+    warnings.warn(
+        f"{count:,} samples: neighbours are looked for among {MOST_KEYS:,} of them, drawn at "
+        "random",
+        EdgeMaskWarning,
+        stacklevel=4,
+    )
+    return torch.randperm(count, generator=torch_stream(0))[:MOST_KEYS].sort().values
+
+
 def neighbour_probabilities(
     features: Any,
     given: NDArray[np.int64],
@@ -113,17 +132,21 @@ def neighbour_probabilities(
         data = torch.nn.functional.normalize(data, dim=1)
     squares = data.square().sum(1)
     labels = torch.tensor(given)
+    asked = _asked(len(array))
     share = torch.bincount(labels, minlength=classes).float() / len(labels)
     result = np.empty((len(array), classes), dtype=np.float32)
-    step = max(1, _CHUNK // len(array))
+    columns, squares, theirs = data[asked], squares[asked], labels[asked]
+    step = max(1, _CHUNK // len(asked))
     for start in range(0, len(array), step):
         rows = slice(start, start + step)
         # The square of the row's own length is the same for all columns.
-        distance = squares - 2 * data[rows] @ data.T
+        distance = squares - 2 * data[rows] @ columns.T
         here = torch.arange(start, min(start + step, len(array)))
-        distance[here - start, here] = torch.inf
+        itself = torch.searchsorted(asked, here).clamp(max=len(asked) - 1)
+        present = asked[itself] == here
+        distance[(here - start)[present], itself[present]] = torch.inf
         nearest = distance.topk(count, dim=1, largest=False).indices
         counts = torch.zeros(len(here), classes)
-        counts.scatter_add_(1, labels[nearest], torch.ones(len(here), count))
+        counts.scatter_add_(1, theirs[nearest], torch.ones(len(here), count))
         result[rows] = ((counts + share) / (count + 1)).numpy()
     return result

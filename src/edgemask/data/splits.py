@@ -30,6 +30,7 @@ __all__ = [
     "Split",
     "TensorSplit",
     "dataset_labels",
+    "positions_by_class",
     "relative_name",
     "stratified_holdout",
 ]
@@ -330,6 +331,19 @@ def _as_tensor(sample: Any) -> Tensor:
     )
 
 
+def positions_by_class(labels: NDArray[Any]) -> list[NDArray[np.int64]]:
+    """Return the positions of each label that occurs, in the order of the labels.
+
+    One sort, whatever the number of classes.
+
+    Example:
+        >>> [group.tolist() for group in positions_by_class(np.array([5, 0, 5]))]
+        [[1], [0, 2]]
+    """
+    order = np.argsort(labels, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(labels[order])) + 1) if len(order) else []
+
+
 def stratified_holdout(labels: Labels, fraction: float, *, seed: int = 0) -> tuple[Labels, Labels]:
     """Divide positions into (kept, held out), each class in the same proportion.
 
@@ -348,11 +362,11 @@ def stratified_holdout(labels: Labels, fraction: float, *, seed: int = 0) -> tup
     if not 0.0 < fraction < 1.0:
         raise DataError(f"the held-out fraction must lie between 0 and 1, got {fraction!r}")
     held: list[Labels] = []
-    for label in np.unique(labels):
-        members = np.flatnonzero(labels == label)
+    for members in positions_by_class(labels):
         if len(members) > 1:
             count = min(max(round(fraction * len(members)), 1), len(members) - 1)
-            held.append(numpy_stream(seed, int(label)).permutation(members)[:count])
+            stream = numpy_stream(seed, int(labels[members[0]]))
+            held.append(stream.permutation(members)[:count])
     chosen = np.sort(np.concatenate(held)) if held else np.empty(0, dtype=np.int64)
     return np.setdiff1d(np.arange(len(labels)), chosen), chosen
 

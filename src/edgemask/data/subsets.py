@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgemask._random import numpy_stream
+from edgemask.data.splits import positions_by_class
 from edgemask.errors import DataError
 
 __all__ = ["BalancedSubset"]
@@ -33,7 +34,7 @@ class BalancedSubset:
 
     def __init__(self, labels: NDArray[Any], size: int, *, seed: int = 0):
         values = np.asarray(labels)
-        self.members = [np.flatnonzero(values == label) for label in np.unique(values)]
+        self.members = positions_by_class(values)
         if size < len(self.members):
             raise DataError(
                 f"a balanced subset of {len(self.members)} classes needs at least as many samples, "

@@ -17,6 +17,7 @@ from torch import Generator, Tensor, nn
 from edgemask._random import stream
 from edgemask.audit import CorrectedLabels, Corrections, read_corrections
 from edgemask.data import DataBundle, Split, load, stratified_holdout
+from edgemask.data.splits import positions_by_class
 from edgemask.engine.config import Config, DataConfig
 from edgemask.errors import UserError
 from edgemask.methods import Method
@@ -420,8 +421,7 @@ def _limited(
     given = labels[order]
     # The k-th sample of each class comes before the (k + 1)-th of any.
     rank = np.empty(len(order), dtype=np.int64)
-    for label in np.unique(given):
-        members = np.flatnonzero(given == label)
+    for members in positions_by_class(given):
         rank[members] = np.arange(len(members))
     kept = order[np.argsort(rank, kind="stable")[: config.limit]]
     return np.sort(kept)

@@ -31,6 +31,7 @@ from edgemask.engine.run_data import Objects, RunData, build_run_data
 from edgemask.engine.rundir import RunDir, default_name
 from edgemask.engine.signals import Interrupted, listen
 from edgemask.errors import EdgeMaskWarning, TrainingWarning, UserError
+from edgemask.losses import SOPLoss
 from edgemask.methods import Method, Task
 from edgemask.noise import NoisyLabels
 
@@ -202,6 +203,10 @@ def _set_up(config: Config, job: RunData, objects: Objects, processes: Processes
     generator = torch.Generator().manual_seed(stream("method", seed, processes.rank))
     for net in (*nets.values(), criterion):
         net.to(processes.device)
+    for loss in criterion.modules():
+        if isinstance(loss, SOPLoss):
+            # Wrappers that reduce gradients over processes want them dense.
+            object.__setattr__(loss, "sparse_gradients", processes.count == 1)
     if config.train.compile is not None:
         for net in nets.values():
             net.compile(backend=config.train.compile)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, field
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -78,6 +78,10 @@ class SOPLoss(Loss):
     reference = "Liu et al., Robust Training under Label Noise by Over-parameterization, ICML 2022"
     bounded = True
     needs_index = True
+    sparse_gradients: ClassVar[bool] = False
+    """Whether gradients of u and v hold the rows of the batch alone, set on an object. A step then
+    costs the same however many samples there are; SGD without momentum takes such gradients, many
+    other optimisers and distributed wrappers do not."""
 
     num_samples: Annotated[int, Range(1)]
     num_classes: Annotated[int, Range(2)]
@@ -135,6 +139,9 @@ class SOPLoss(Loss):
             values = values + self.consistency * divergence.sum(dim=1, keepdim=True)
         return self.reduce(values, rows)
 
+    def _rows(self, table: Tensor, index: Tensor) -> Tensor:
+        return F.embedding(index, table, sparse=True) if self.sparse_gradients else table[index]
+
     def values(self, rows: Rows, index: Tensor | None) -> Tensor:
         """Return the loss of each row, without the consistency term."""
         if rows.logits.shape[1] != self.num_classes:
@@ -144,7 +151,13 @@ class SOPLoss(Loss):
             )
         index = check_index(index, rows.shape, self.num_samples, "SOP").to(self.u.device)
         log_probs = torch.log_softmax(rows.logits, dim=1)
-        values, corrected = sop(log_probs, rows.target, self.u[index], self.v[index], self.min_prob)
+        values, corrected = sop(
+            log_probs,
+            rows.target,
+            self._rows(self.u, index),
+            self._rows(self.v, index),
+            self.min_prob,
+        )
         if self.balance:
             count = torch.ones_like(values) if rows.valid is None else rows.valid.to(values)
             mean = (corrected * count).sum(dim=0) / count.sum().clamp(min=1.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import json
 import os
@@ -57,11 +58,6 @@ class NoisyLabels:
     """Whatever else is worth keeping, as plain JSON values. Not part of the fingerprint."""
     realised_rate: float | None = field(init=False)
     """The share of samples whose noisy label is not the true one; None when unknown."""
-    transition: NDArray[np.float64] | None = field(init=False)
-    """``transition[i, j]``: the share of true class i that is labelled j, so that rows sum to 1.
-
-    Samples outside all classes do not enter; a class without samples has an identity row.
-    """
     fingerprint: str = field(init=False)
     """SHA-256 over the labels, clean and noisy, and kind, protocol, rate, seed, class count."""
 
@@ -76,7 +72,6 @@ class NoisyLabels:
         put("seed", check_argument(self.seed, Seed | None, "seed"))
         put("details", json.loads(json.dumps(dict(self.details))))
         put("realised_rate", None)
-        put("transition", None)
         if self.clean is not None:
             clean = as_labels(self.clean, classes, name="clean", open_set=True)
             if clean.shape != self.noisy.shape:
@@ -87,7 +82,6 @@ class NoisyLabels:
             clean.setflags(write=False)
             put("clean", clean)
             put("realised_rate", float(np.mean(clean != self.noisy)))
-            put("transition", _transition(clean, self.noisy, classes))
         record = json.dumps(self._record(), sort_keys=True)
         put("fingerprint", _digest(record, self._arrays()))
 
@@ -109,6 +103,18 @@ class NoisyLabels:
     def open_set(self) -> NDArray[np.bool_] | None:
         """Which samples belong to none of the classes; None when unknown."""
         return None if self.clean is None else self.clean < 0
+
+    @functools.cached_property
+    def transition(self) -> NDArray[np.float64] | None:
+        """``transition[i, j]``: the share of true class i that is labelled j; rows sum to 1.
+
+        Samples outside all classes do not enter; a class without samples has an identity row.
+        None when the true labels are unknown. Made when it is first asked for: it has as many
+        entries as there are pairs of classes.
+        """
+        if self.clean is None:
+            return None
+        return _transition(self.clean, self.noisy, self.num_classes)
 
     def summary(self) -> str:
         """Say kind, protocol, nominal and realised rate in one line."""

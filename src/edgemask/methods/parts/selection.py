@@ -211,8 +211,10 @@ def balanced_indices(positions: Tensor, labels: Tensor, generator: Generator) ->
         >>> balanced_indices(torch.arange(6), labels, torch.Generator()).tolist()
         [0, 1, 2, 3, 4, 5, 4, 5]
     """
+    from edgemask.data.splits import positions_by_class
+
     positions, labels = positions.cpu(), labels.cpu()
-    groups = [positions[labels == label] for label in labels.unique()]
+    groups = [positions[members] for members in positions_by_class(labels.numpy())]
     size = max(map(len, groups), default=0)
     balanced = [positions[:0]]
     for group in groups:

@@ -82,6 +82,25 @@ def test_several_models_are_averaged():
     assert same.rate.models == 1
 
 
+def test_a_model_that_has_seen_the_labels_ranks_but_does_not_count():
+    made, probs = problem(count=900, seed=6)
+    wrong = made.noisy != made.clean
+    memory = np.eye(probs.shape[1])[made.noisy] * 0.9 + 0.1 / probs.shape[1]
+    alone = audit.from_probabilities(made.noisy, probs)
+    both = audit.from_probabilities(made.noisy, [memory, probs], out_of_sample=[False, True])
+    np.testing.assert_allclose(both.transition_matrix, alone.transition_matrix)
+    assert abs(both.listed.sum() - alone.listed.sum()) <= 0.05 * alone.listed.sum()
+    assert wrong[both.listed].mean() >= wrong[alone.listed].mean() - 0.02
+    assert (both.suggested[both.listed] != made.noisy[both.listed]).all()
+    assert "the given label is likeliest" not in {
+        both.reason[n] for n in np.flatnonzero(both.listed)
+    }
+    # Without the distinction the memory leaves hardly a contradiction.
+    assert audit.from_probabilities(made.noisy, [memory, probs]).listed.sum() < 0.3 * wrong.sum()
+    with pytest.raises(UserError, match="1 values of out_of_sample for 2 models"):
+        audit.from_probabilities(made.noisy, [memory, probs], out_of_sample=[True])
+
+
 def test_ties_are_not_broken_by_position():
     probs = np.full((400, 2), 0.5)
     result = audit.from_probabilities(np.arange(400) % 2, probs)
@@ -154,6 +173,8 @@ def evidence(disagreement, surest, samples=10_000):
         ([evidence(0.7, 0.6)] * 2, "cannot tell", "Cannot tell"),
         # the weaker of two lower ends counts
         ([evidence(0.22, 0.21), evidence(0.4, 0.05)], "cannot tell", "Cannot tell"),
+        # a weak third model takes back nothing
+        ([evidence(0.4, 0.05), *[evidence(0.22, 0.21)] * 2], "between", "Between 18.4"),
     ],
 )
 def test_verdicts(models, kind, words):
@@ -211,6 +232,14 @@ def test_expected_precision_follows_the_share():
     everything = start.after_checking(200, 1000)
     low, high = everything.expected_precision(3000)  # over all samples it is the share itself
     assert (low, high) == pytest.approx((everything.rate.lower, everything.rate.upper), abs=1e-4)
+    # Every contradicted label may be wrong, but not more than the upper end allows.
+    contradicted = probs.argmax(1) != made.noisy
+    for first in (50, 300, 900, 3000):
+        share = contradicted[start.order[:first]].mean()
+        high = start.expected_precision(first)[1]
+        assert share <= high <= min(1, start.rate.upper * 3000 / first)
+        assert high <= share + start.rate.upper - contradicted.mean() + 0.02
+        assert wrong[start.order[:first]].mean() <= high
     with pytest.raises(UserError, match="from 1 to the 3000"):
         start.expected_precision(0)
 

@@ -205,7 +205,8 @@ class TrainingDynamics:
         Args:
             ids: What to call each sample; its position otherwise.
             class_names: One name per class.
-            others: Probabilities of further models, ``(N, C)`` each, to average with these.
+            others: Probabilities of further models that have not seen the labels, ``(N, C)`` each,
+                to average with these. How many samples are worth checking is then theirs to say.
         """
         arrays = self._arrays
         if not self.has_probabilities:
@@ -216,7 +217,12 @@ class TrainingDynamics:
         probs = arrays["probs"] / arrays["count"][:, None]
         names = class_names or [str(number) for number in range(self.num_classes)]
         result = from_probabilities(
-            arrays["label"], [probs, *others], ids=ids, class_names=names, source="dynamics"
+            arrays["label"],
+            [probs, *others],
+            ids=ids,
+            class_names=names,
+            out_of_sample=[False, *(True for _ in others)],
+            source="dynamics",
         )
         disagrees = 1.0 - self.agreement
         reasons = np.select(

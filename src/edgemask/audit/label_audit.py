@@ -124,9 +124,10 @@ class LabelAudit:
     def expected_precision(self, first: int) -> tuple[float, float]:
         """Return what share of the first samples in rank order to expect wrong, as a range.
 
-        The chance of each sample is what the models say, shifted until the chances agree with the
-        lower or the upper end of the share of wrong labels. Where nothing is said of an end, the
-        lower is 0 and the upper is what the models say.
+        At the upper end every label that the models contradict is wrong, as it is for the upper end
+        of the share of wrong labels, which also limits how many can be. At the lower end chances
+        are what the models say, shifted until they agree with the lower end of that share; 0 where
+        nothing is said of it.
 
         Args:
             first: How many samples would be looked at.
@@ -135,16 +136,21 @@ class LabelAudit:
             raise UserError(f"first must be from 1 to the {len(self)} samples, got {first}")
         rows = self.order[:first]
         low, high = (float(chances[rows].mean()) for chances in self._chances)
+        if self.rate.upper is not None:
+            high = min(high, self.rate.upper * len(self) / first)
         return low, max(low, high)
 
     @cached_property
     def _chances(self) -> tuple[Floats, Floats]:
         """The chance of each label to be wrong, at the lower and at the upper end of the share."""
         low, high = self.rate.lower, self.rate.upper
-        return (
-            _shifted(self.doubt, low) if low > 0 else np.zeros(len(self)),
-            self.doubt if high is None else _shifted(self.doubt, high),
-        )
+        contradicted = self.doubt > 0.5
+        most = contradicted.astype(np.float64)
+        rest = (high or 0.0) * len(self) - contradicted.sum()
+        if rest > 0:  # more are wrong than are contradicted
+            left = ~contradicted & (self.doubt > 0)
+            most[left] = _shifted(self.doubt[left], min(1.0, rest / max(1, left.sum())))
+        return _shifted(self.doubt, low) if low > 0 else np.zeros(len(self)), most
 
     def after_checking(self, wrong: int, checked: int) -> LabelAudit:
         """Return the audit with what is known after random labels were checked by hand.

@@ -30,6 +30,7 @@ def from_probabilities(
     class_names: Sequence[str] | None = None,
     kinds: Sequence[str] | None = None,
     chance_driven: bool = False,
+    out_of_sample: Sequence[bool] | None = None,
     source: str = "probabilities",
     seed: int = 0,
 ) -> LabelAudit:
@@ -50,6 +51,8 @@ def from_probabilities(
             wrong labels rests on how many different kinds there are; all differ by default.
         chance_driven: Whether outcomes depend on chance (forecasts, prognoses); nothing is then
             said of the least share of wrong labels.
+        out_of_sample: Whether each model has not seen the labels; all have not by default. One that
+            has helps to rank samples, but not to say how many are worth checking.
         source: What the audit says of where trust comes from.
         seed: Breaks ties between samples that nothing tells apart.
 
@@ -70,6 +73,8 @@ def from_probabilities(
         raise UserError(f"probs has {samples} rows, but there are {len(given)} labels")
     if kinds is not None and len(kinds) != len(matrices):
         raise UserError(f"kinds names {len(kinds)} models, and probs has {len(matrices)}")
+    if out_of_sample is not None and len(out_of_sample) != len(matrices):
+        raise UserError(f"{len(out_of_sample)} values of out_of_sample for {len(matrices)} models")
     if ids is not None and len(ids) != samples:
         raise UserError(f"{len(ids)} ids for {samples} samples")
     evidence = []
@@ -82,14 +87,18 @@ def from_probabilities(
     averaged = _Average(matrices)
     counts = np.bincount(given, minlength=classes)
     joint, threshold = joint_of_chunks(averaged.chunks, given, classes)
-    scores = _Scores(averaged, given, np.where(counts > 0, threshold, 0.0))
+    judged = scores = _Scores(averaged, given, np.where(counts > 0, threshold, 0.0))
+    if out_of_sample is not None and any(out_of_sample) and not all(out_of_sample):
+        unseen = _Average([m for m, judge in zip(matrices, out_of_sample, strict=True) if judge])
+        joint, threshold = joint_of_chunks(unseen.chunks, given, classes)
+        judged = _Scores(unseen, given, np.where(counts > 0, threshold, 0.0))
     order = rank_samples([scores.margin, -scores.own, scores.best], seed=seed)
     listed = prune_by_noise_rate(averaged, given, joint, order)
-    listed &= scores.predicted != given
+    listed &= judged.predicted != given
     # A sample on the list gets a label to check against, also where the adjusted margin favours
     # the given one.
     adjusted = np.where(scores.margin > 0, scores.suggested, given)
-    suggested = np.where(listed & (adjusted == given), scores.predicted, adjusted)
+    suggested = np.where(listed & (adjusted == given), judged.predicted, adjusted)
     commonest = float(counts.max() / samples)
     return LabelAudit(
         ids=[str(row) for row in range(samples)] if ids is None else [str(i) for i in ids],
@@ -98,7 +107,7 @@ def from_probabilities(
         trust=0.5 - scores.margin / 4,
         trust_is_probability=False,
         listed=listed,
-        reason=_reasons(scores, given),
+        reason=_reasons(scores, judged, given),
         order=order,
         rate=judge_share(
             evidence,
@@ -109,7 +118,7 @@ def from_probabilities(
         transition_matrix=transition_of(joint),
         class_names=names,
         source=source,
-        doubt=scores.best / np.maximum(scores.best + scores.own, 1e-12),
+        doubt=judged.best / np.maximum(judged.best + judged.own, 1e-12),
     )
 
 
@@ -251,7 +260,7 @@ class _Scores:
             self.best[rows] = probs.max(axis=1)
 
 
-def _reasons(scores: _Scores, given: Int64) -> list[str]:
+def _reasons(scores: _Scores, judged: _Scores, given: Int64) -> list[str]:
     words = (
         "the given label is likeliest",
         "less likely than usual for this label",
@@ -259,8 +268,8 @@ def _reasons(scores: _Scores, given: Int64) -> list[str]:
         "another label is far likelier",
     )
     code = (scores.margin > 0).astype(np.int64)
-    code[scores.predicted != given] = 2
-    code[scores.best - scores.own > _SURE_MARGIN] = 3
+    code[judged.predicted != given] = 2
+    code[judged.best - judged.own > _SURE_MARGIN] = 3
     return [words[number] for number in code.tolist()]
 
 

@@ -49,12 +49,14 @@ def ael(log_probs: Tensor, target: Tensor, a: float) -> Tensor:
     return expected(lambda log_p: (log_p.exp() / -a).exp(), log_probs, target)
 
 
-def amse(probs: Tensor, target: Tensor, a: float, q: float = 2.0) -> Tensor:
-    """Return |p_k − a·t_k|^q for all classes, (N, C); the loss is their mean."""
+def amse(
+    probs: Tensor, target: Tensor, a: float, q: float = 2.0, reduction: str = "none"
+) -> Tensor:
+    """Return |p_k − a·t_k|^q for all classes, (N, C); the loss is their ``"mean"``."""
     if q == 2.0:
-        return mse(probs, target, a)
-    difference = probs - on_label(a, target, probs)
-    return difference.abs().pow(q)
+        return mse(probs, target, a, reduction)
+    powers = (probs - on_label(a, target, probs)).abs().pow(q)
+    return powers.mean() if reduction == "mean" else powers
 
 
 @loss
@@ -142,9 +144,10 @@ class AMSELoss(Loss):
         return amse(log_probs.exp(), target, self.a, self.q)
 
     def values(self, rows: Rows, index: Tensor | None) -> Tensor:
-        """Return what :meth:`formula` returns, from probabilities without their logarithms."""
+        """Return what :meth:`formula` returns, or its mean, from probabilities at once."""
         del index
-        return amse(torch.softmax(rows.logits, dim=1), rows.target, self.a, self.q)
+        reduction = "mean" if self.is_plain_mean(rows) else "none"
+        return amse(torch.softmax(rows.logits, dim=1), rows.target, self.a, self.q, reduction)
 
 
 @loss
@@ -169,6 +172,6 @@ class ANormLoss(Loss):
     def formula(self, log_probs: Tensor, target: Tensor) -> Tensor:
         """Return {Σ_k |a·t_k − clip(p_k)|^n − (a−1)^n}/n."""
         probs = clamp_log(log_probs, self.min_prob).exp()
-        distance = (probs - on_label(self.a, target, log_probs)).abs().pow(self.power)
+        distance = amse(probs, target, self.a, self.power)
         best: float = (self.a - 1) ** self.power
         return (distance.sum(dim=1, keepdim=True) - best) / self.power

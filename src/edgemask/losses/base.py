@@ -152,7 +152,10 @@ class Loss(nn.Module):
         raise NotImplementedError
 
     def values(self, rows: Rows, index: Tensor | None) -> Tensor:
-        """Return what :meth:`formula` returns, without scale and class weights."""
+        """Return what :meth:`formula` returns, without scale and class weights.
+
+        Where :meth:`is_plain_mean`, the mean may be returned instead, if it is quicker to get.
+        """
         del index
         return self.formula(torch.log_softmax(rows.logits, dim=1), rows.target)
 
@@ -171,16 +174,20 @@ class Loss(nn.Module):
         rows = read_rows(logits, target, self.ignore_index)
         return self.reduce(self.values(rows, index), rows)
 
+    def is_plain_mean(self, rows: Rows) -> bool:
+        """Whether the loss is the mean over all rows, of which there are some, with one weight."""
+        all_alike = rows.valid is None and self.weight is None
+        return all_alike and self.reduction == "mean" and len(rows.logits) > 0
+
     def reduce(self, values: Tensor, rows: Rows) -> Tensor:
         """Scale, weight and reduce the losses of the rows."""
         if self.scale != 1.0:
             values = self.scale * values
-        plain = rows.valid is None and self.weight is None
-        if plain and self.reduction == "mean":
-            return values.mean() if values.numel() else values.sum()
+        if self.is_plain_mean(rows):
+            return values.mean() if values.ndim else values
         if values.shape[1] > 1:
             values = values.mean(dim=1, keepdim=True)
-        if not plain:
+        if rows.valid is not None or self.weight is not None or self.reduction == "mean":
             weights = self._row_weights(rows, values)
             values = torch.where(weights > 0, weights * values, 0.0)
         if self.reduction == "none":
@@ -298,8 +305,7 @@ def valid_labels(target: Tensor, classes: int, ignore_index: int) -> Tensor | No
 def _in_range(indices: Tensor, size: int) -> bool:
     if not indices.numel():
         return True
-    low, high = torch.aminmax(indices)
-    return int(low) >= 0 and int(high) < size
+    return int(indices.min()) >= 0 and int(indices.max()) < size  # aminmax is slower
 
 
 def check_index(index: Tensor | None, shape: Sequence[int], num_samples: int, name: str) -> Tensor:

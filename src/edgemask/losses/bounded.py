@@ -29,9 +29,9 @@ def mae(log_probs: Tensor, target: Tensor) -> Tensor:
     return expected(lambda log_p: -torch.expm1(log_p), log_probs, target)
 
 
-def mse(probs: Tensor, target: Tensor, a: float = 1.0) -> Tensor:
-    """Return (p_k − a·t_k)² for all classes, (N, C); the loss is their mean."""
-    return F.mse_loss(probs, on_label(a, target, probs), reduction="none")
+def mse(probs: Tensor, target: Tensor, a: float = 1.0, reduction: str = "none") -> Tensor:
+    """Return (p_k − a·t_k)² for all classes, (N, C); the loss is their ``"mean"``."""
+    return F.mse_loss(probs, on_label(a, target, probs), reduction=reduction)
 
 
 def rce(log_probs: Tensor, target: Tensor, min_prob: float, min_target: float) -> Tensor:
@@ -73,9 +73,10 @@ class MSELoss(Loss):
         return mse(log_probs.exp(), target)
 
     def values(self, rows: Rows, index: Tensor | None) -> Tensor:
-        """Return what :meth:`formula` returns, from probabilities without their logarithms."""
+        """Return what :meth:`formula` returns, or its mean, from probabilities at once."""
         del index
-        return mse(torch.softmax(rows.logits, dim=1), rows.target)
+        reduction = "mean" if self.is_plain_mean(rows) else "none"
+        return mse(torch.softmax(rows.logits, dim=1), rows.target, reduction=reduction)
 
 
 @loss

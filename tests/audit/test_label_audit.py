@@ -173,8 +173,6 @@ def evidence(disagreement, surest, samples=10_000):
         ([evidence(0.7, 0.6)] * 2, "cannot tell", "Cannot tell"),
         # the weaker of two lower ends counts
         ([evidence(0.22, 0.21), evidence(0.4, 0.05)], "cannot tell", "Cannot tell"),
-        # a weak third model takes back nothing
-        ([evidence(0.4, 0.05), *[evidence(0.22, 0.21)] * 2], "between", "Between 18.4"),
     ],
 )
 def test_verdicts(models, kind, words):

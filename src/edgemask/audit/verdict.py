@@ -213,10 +213,9 @@ def judge_share(
 
     The upper end is the smallest disagreement of any model (one-sided Clopper-Pearson limit); it
     holds if for every sample its right label is the one most likely to be given. The lower end is
-    that of :meth:`ModelEvidence.lower`, the smaller one of the two models that disagree least, so
-    that a weak third model does not take back what two good ones say; it is 0 below 500 samples
-    and where the best model has a skill below 1/3. With one kind of model the limits are
-    one-sided 99 % instead of 95 %.
+    that of :meth:`ModelEvidence.lower`, the smallest of all models; it is 0 below 500 samples and
+    where the best model has a skill below 1/3. With one kind of model the limits are one-sided
+    99 % instead of 95 %.
 
     Args:
         evidence: One entry per model.
@@ -239,8 +238,7 @@ def judge_share(
     upper = min(entry.upper(level) for entry in evidence)
     skill = 1 - best / (1 - commonest) if commonest < 1 else 0.0
     silent = chance_driven or evidence[0].samples < 500 or skill < _LEAST_SKILL
-    two = sorted(evidence, key=lambda entry: entry.disagreement)[:2]
-    lower = 0.0 if silent else max(0.0, min(entry.lower(level) for entry in two))
+    lower = 0.0 if silent else max(0.0, min(entry.lower(level) for entry in evidence))
     low, high = f"{100 * lower:.1f}", f"{100 * upper:.1f}"
     stated: float | None = upper
     if lower < 0.02 and upper <= 0.10:

@@ -197,13 +197,20 @@ class Processes:
         return summed.to(values.device)
 
     def gather(self, rows: Tensor) -> Tensor:
-        """Join the rows of all processes in rank order; they may have different numbers of rows."""
+        """Join the rows of all processes in rank order; they may have different numbers of rows.
+
+        The rows of this process keep their gradient. With several processes it waits for the
+        device.
+        """
         if self.count == 1:
             return rows
-        from accelerate.utils import gather_object
-
-        parts = gather_object([rows.detach().cpu()])
-        return torch.cat(parts).to(rows.device)
+        sizes = self.accelerator.gather(torch.tensor([len(rows)], device=self.device)).tolist()
+        padded = torch.zeros(max(sizes), *rows.shape[1:], dtype=rows.dtype, device=self.device)
+        padded[: len(rows)] = rows.detach()
+        found = self.accelerator.gather(padded).view(self.count, *padded.shape).to(rows.device)
+        parts = [part[:size] for part, size in zip(found, sizes, strict=True)]
+        parts[self.rank] = rows
+        return torch.cat(parts)
 
     def collect(self, value: Any) -> list[Any]:
         """Return what each process has, in rank order."""

@@ -6,7 +6,6 @@ from dataclasses import KW_ONLY, field
 from typing import Annotated, Any, ClassVar
 
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -20,6 +19,7 @@ from edgemask.losses.base import (
     check_index,
     loss,
     on_label,
+    over_processes,
     read_rows,
 )
 
@@ -162,20 +162,7 @@ class SOPLoss(Loss):
         )
         if self.balance:
             count = torch.ones_like(values) if rows.valid is None else rows.valid.to(values)
-            mean = _mean_prediction((corrected * count).sum(dim=0), count.sum())
+            total, size = over_processes((corrected * count).sum(dim=0), count.sum())
+            mean = total / size.clamp(min=1.0)
             values = values - self.balance * mean.clamp(self.min_prob, 1.0).log().mean()
         return values
-
-
-def _mean_prediction(total: Tensor, count: Tensor) -> Tensor:
-    """Divide a sum over samples by their number, over all processes that train together.
-
-    The gradient is that of this process's own mean: training averages gradients over processes.
-    """
-    mean = total / count.clamp(min=1.0)
-    together = dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
-    if not together or not mean.requires_grad:
-        return mean
-    packed = torch.cat([total.detach(), count[None]])
-    dist.all_reduce(packed)
-    return packed[:-1] / packed[-1].clamp(min=1.0) + (mean - mean.detach())

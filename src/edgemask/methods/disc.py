@@ -186,9 +186,9 @@ class DISC(WarmupMethod):
         clean, hard, chosen = kinds == _CLEAN, kinds == _HARD, kinds != _REST
         loss = torch.zeros((), device=y.device)
         for z, view in zip(logits, views, strict=True):
-            known = F.cross_entropy(z[clean], y[clean], reduction="sum")
-            unsure = self.gce(z[hard], y[hard]).sum()
-            loss = loss + (known + self.hardness * unsure) / len(y)
+            known = torch.where(clean, F.cross_entropy(z, y, reduction="none"), 0.0)
+            unsure = torch.where(hard, self.gce(z, y), 0.0)
+            loss = loss + (known + self.hardness * unsure).mean()
             loss = loss + self._mixed(view[chosen], self.labels[index][chosen])
         return StepResult(loss, {"clean": clean.float().mean(), "hard": hard.float().mean()})
 

@@ -75,10 +75,11 @@ def guess_more(
     """
     (p, a), (q, b) = first.max(dim=1), second.max(dim=1)
     candidates = ~chosen & (a == b) & (p > tau) & (q > tau)
-    room = max(0, int(share * len(chosen)) - int(chosen.sum()))
+    room = int(share * len(chosen)) - chosen.sum()
     surety = torch.where(candidates, (p + q) / 2, -1.0)
-    best = torch.argsort(surety, descending=True, stable=True)[:room]
-    return chosen | (candidates & torch.zeros_like(chosen).index_fill(0, best, True))  # noqa: FBT003
+    # The place of each row among the surest, the surest first.
+    place = torch.argsort(torch.argsort(surety, descending=True, stable=True))
+    return chosen | (candidates & (place < room))
 
 
 def unbiased(logits: Tensor, prior: Tensor, strength: float) -> Tensor:
@@ -93,7 +94,8 @@ def unbiased(logits: Tensor, prior: Tensor, strength: float) -> Tensor:
 
 
 def _sum_and_count(probabilities: Tensor, rows: Tensor) -> Tensor:
-    return torch.cat([probabilities[rows].sum(dim=0), rows.sum()[None]])
+    chosen = rows.to(probabilities)
+    return torch.cat([chosen @ probabilities, chosen.sum()[None]])
 
 
 class _Outputs(NamedTuple):

@@ -59,7 +59,7 @@ class Joint:
         """Return this process's part of rows that :meth:`rows` joined, by its number of rows."""
         if self.count == 1:
             return joined
-        sizes = self._gather(torch.tensor([size])).tolist()
+        sizes: list[int] = self._gather(torch.tensor([size])).tolist()
         start = sum(sizes[: self.rank])
         return joined[start : start + size]
 
@@ -75,8 +75,8 @@ class Joint:
         kept = values if rows is None else torch.where(rows, values, 0.0)
         # In one precision, whatever a process that has no rows of its own would take.
         dtype = torch.float32 if values.device.type == "mps" else torch.float64
-        count = torch.tensor(len(values)) if rows is None else rows.sum()
-        packed = torch.stack([kept.detach().sum().to(dtype), count.to(values.device, dtype)])
+        count = values.new_full((), len(values)) if rows is None else rows.sum()
+        packed = torch.stack([kept.detach().sum().to(dtype), count.to(dtype)])
         total, size = self.total(packed).to(values.dtype).unbind()
         return self._scaled(kept.sum(), total) / size.clamp(min=1)
 

@@ -14,7 +14,7 @@ import torch
 from edgemask.cli import doctor
 from edgemask.data import DATASETS
 from edgemask.engine import device_check
-from edgemask.engine.device_check import Check, check_device
+from edgemask.engine.device_check import DeviceCheck, check_device
 
 
 def test_doctor_tells_versions_devices_and_data(read, tmp_path):
@@ -75,7 +75,7 @@ def test_doctor_without_a_gpu_says_so_in_one_line(call):
     ],
 )
 def test_doctor_tells_each_check_and_a_verdict(states, code, verdict, call, monkeypatch):
-    checks = [Check(f"check {number}", state, "seen") for number, state in enumerate(states)]
+    checks = [DeviceCheck(f"check {number}", state, "seen") for number, state in enumerate(states)]
     monkeypatch.setattr(device_check, "check_device", lambda _: iter(checks))
     lines = call("doctor", "--gpu", "--device", "cpu", code=code).stdout.splitlines()
     assert lines[:-2] == [f"{state:<8} check {n}: seen" for n, state in enumerate(states)]

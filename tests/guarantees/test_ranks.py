@@ -134,6 +134,7 @@ def test_two_processes_equal_one_in_every_kind_of_loop(tmp_path):
 @pytest.mark.parametrize("when", [0, 3], ids=["before the first step", "in a step"])
 def test_a_killed_process_ends_the_others_with_one_line(when, tmp_path):
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    command += ["--shutdown-timeout=200"]  # of a slow machine
     command += [str(HERE / "killed_worker.py"), str(when), "train", "--data", "digits"]
     command += ["--set", "data.limit=200", "--epochs", "50", "--track", "none", "--quiet"]
     command += ["--set", "model.width=0.25", "--out", str(tmp_path / "run")]
@@ -147,8 +148,8 @@ def test_a_killed_process_ends_the_others_with_one_line(when, tmp_path):
     )
     assert done.returncode == 1
     ours = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
-    assert len(ours) <= 1, done.stderr[-3000:]
-    assert all("another process" in line or "stopped by" in line for line in ours), ours
+    assert len(ours) == 1, done.stderr[-3000:]
+    assert "another process" in ours[0] or "stopped by" in ours[0]
     # Nothing of ours but that line: torchrun writes about the killed process below its own name.
     before = done.stderr.partition("Root Cause")[0]
     assert "edgemask/engine" not in before, done.stderr[-4000:]

@@ -23,7 +23,7 @@ from edgemask.engine.resolve import resolve
 from edgemask.engine.run_data import Objects
 from edgemask.errors import one_line
 
-__all__ = ["Check", "check_device"]
+__all__ = ["DeviceCheck", "check_device"]
 
 _STEPS, _SHAPE, _BATCH = 5, (100, 512), 128
 # Scores are sums in another order on another device: a few edges lie within rounding.
@@ -33,7 +33,7 @@ _MINUTES = 4
 
 
 @dataclass(frozen=True)
-class Check:
+class DeviceCheck:
     """The outcome of one check."""
 
     name: str
@@ -50,7 +50,7 @@ class _Skipped(Exception):  # noqa: N818 - not an error
     """A check that cannot be made here."""
 
 
-def check_device(name: str = "cuda") -> Iterator[Check]:
+def check_device(name: str = "cuda") -> Iterator[DeviceCheck]:
     """Compare a device with the CPU, one check after the other.
 
     Args:
@@ -73,11 +73,11 @@ def check_device(name: str = "cuda") -> Iterator[Check]:
     }
     for what, check in checks.items():
         try:
-            yield Check(what, "ok", check(device))
+            yield DeviceCheck(what, "ok", check(device))
         except _Skipped as reason:
-            yield Check(what, "skipped", str(reason))
+            yield DeviceCheck(what, "skipped", str(reason))
         except Exception as error:  # noqa: BLE001 - whatever goes wrong is the answer
-            yield Check(what, "failed", one_line(error))
+            yield DeviceCheck(what, "failed", one_line(error))
 
 
 def _twins(device: torch.device) -> tuple[nn.Module, nn.Module, list[Tensor]]:

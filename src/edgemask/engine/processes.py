@@ -6,6 +6,8 @@ import contextlib
 import gc
 import os
 import re
+import signal
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -239,6 +241,14 @@ class Processes:
             for net in nets.values():
                 for buffer in net.buffers():
                     torch.distributed.broadcast(buffer, 0)
+
+    def ignore_sigterm(self) -> None:
+        """Ignore SIGTERM from now on, so that this process can say why it ends.
+
+        Where one of several processes ends, torchrun sends it to all others.
+        """
+        if self.count > 1 and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
     def close(self, *, together: bool = True) -> None:
         """Leave the process group in the order that lets gloo exit cleanly.

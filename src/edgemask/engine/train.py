@@ -128,6 +128,8 @@ def _train(
         together = True
         raise
     finally:
+        if not together:
+            processes.ignore_sigterm()
         processes.close(together=together)
     for observer in watching:
         observer.on_end(summary)

@@ -45,7 +45,10 @@ def doctor(
         bool,
         typer.Option("--gpu", help="Check instead that a GPU does what the CPU does (minutes)."),
     ] = False,
-    device: Annotated[str, typer.Option(hidden=True)] = "cuda",
+    device: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="With --gpu: cuda, cuda:N, or cpu to try the checks."),
+    ] = "cuda",
     as_json: Json = False,
 ) -> None:
     """Print versions, devices, number formats that work, and datasets found and missing."""

@@ -69,8 +69,9 @@ format: $(VENV)/.all ## rewrite the code in the project's style
 bench: $(VENV)/.all ## performance, as ratios measured side by side
 	for script in benchmarks/[a-z]*.py; do $(BIN)/python $$script || exit 1; done
 
-docs: $(VENV)/.all ## write the generated tables of docs/ anew
+docs: $(VENV)/.all ## write the generated tables of docs/ anew, and the site to build/site
 	$(BIN)/python docs/generate.py
+	$(BIN)/python docs/build.py
 
 clean: ## remove what the other targets made
 	rm -rf $(VENV) .venv-base .venv-oldest build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

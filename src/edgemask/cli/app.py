@@ -25,7 +25,6 @@ from edgemask.cli import (
     train,
 )
 from edgemask.cli.errors import Verbs
-from edgemask.cli.screen import say
 
 __all__ = ["app"]
 
@@ -41,7 +40,7 @@ app = typer.Typer(
 
 def _version(asked: bool) -> None:
     if asked:
-        say(f"edgemask {__version__}")
+        typer.echo(f"edgemask {__version__}")
         raise typer.Exit
 
 

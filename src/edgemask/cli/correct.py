@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 
 from edgemask.cli.options import Json
-from edgemask.cli.screen import say
 
 __all__ = ["correct"]
 
@@ -50,10 +49,10 @@ def correct(
     if as_json:
         print_json({**asdict(written), "path": str(written.path)})
         return
-    say(
+    typer.echo(
         f"{count(written.kept, 'label')} kept, {written.relabelled:,} changed, "
         f"{count(written.dropped, 'sample')} dropped; "
         f"{count(written.samples, 'sample')} in {printable(written.path)}"
     )
     for name in written.empty_classes:
-        say(f"no sample of the class {printable(name)} is left")
+        typer.echo(f"no sample of the class {printable(name)} is left")

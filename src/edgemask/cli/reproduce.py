@@ -11,7 +11,6 @@ import typer
 
 from edgemask.cli.jobs import Address, Engine, Jobs, Threads
 from edgemask.cli.options import DataRoot, Imports, Json
-from edgemask.cli.screen import say
 
 if TYPE_CHECKING:
     from edgemask.engine.jobs import JobResult, JobRunner
@@ -130,7 +129,7 @@ def _list(as_json: bool) -> None:
             for name, e in EXPERIMENTS.items()
         ]
         print_table(["name", "rows", "columns", "what it is"], rows)
-        say()
+        typer.echo()
         print_table(["preset", "what it is"], [(n, p.summary) for n, p in PRESETS.items()])
         return
     print_json(
@@ -161,7 +160,7 @@ def _status(plan: ExperimentPlan, chosen: list[Experiment], as_json: bool) -> No
     if as_json:
         print_json(status_json(plan, chosen))
     else:
-        say(status_table(plan, chosen).to_text())
+        typer.echo(status_table(plan, chosen).to_text())
 
 
 def _dry_run(plan: ExperimentPlan, runner: JobRunner, as_json: bool) -> None:
@@ -181,13 +180,13 @@ def _dry_run(plan: ExperimentPlan, runner: JobRunner, as_json: bool) -> None:
     ]
     print_table(["run", "estimate"], rows, right=1)
     extra = f", and {len(waiting)} that wait for others" if waiting else ""
-    say(
+    typer.echo(
         f"{len(seconds)} runs{extra}; about {duration(total)} with {max(runner.workers, 1)} at a "
         "time, if the machine is as busy as now"
     )
     reasons = {cell.reason for cell in plan.cells if cell.state == "skipped"}
     for reason in sorted(reasons):
-        say(f"skipped: {reason}")
+        typer.echo(f"skipped: {reason}")
 
 
 def _finish(
@@ -215,9 +214,9 @@ def _finish(
             text = table.to_text() + "\n"
         written[experiment.name] = {kind: str(path) for kind, path in files.items()}
         if not as_json:
-            say()
-            say(text.removesuffix("\n"))
-            say(f"written: {', '.join(map(str, files.values()))}")
+            typer.echo()
+            typer.echo(text, nl=False)
+            typer.echo(f"written: {', '.join(map(str, files.values()))}")
     if as_json:
         print_json({"files": written, "failed": failures(results)})
     exit_if_failed(results)

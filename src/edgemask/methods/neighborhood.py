@@ -233,7 +233,7 @@ class NeighborhoodCollectiveEstimation(Division):
         logits = self.logits(name, mixed.inputs)
         terms = {
             "labelled": F.cross_entropy(logits, mixed.targets),
-            "prior": prior_penalty(self.task.joint.rows(logits)),
+            "prior": prior_penalty(logits),
         }
         views, labels = [], []
         if self.corrects and unlabelled is not None:
@@ -242,14 +242,12 @@ class NeighborhoodCollectiveEstimation(Division):
         if self.strong_labelled:
             views.append(labelled.views[2])
             labels.append(labelled.target)
-        if labels:
+        if sum(map(len, labels)) > 1:  # batch normalisation cannot work on one row
             target = torch.cat(labels)
-            losses = logits.new_zeros(0)
-            if len(target) >= self.least_rows:
-                logits = self.logits(name, torch.cat(views))
-                losses = F.cross_entropy(logits, target, ignore_index=-1, reduction="none")
+            logits = self.logits(name, torch.cat(views))
             # The mean is over all rows, those without a label included.
-            terms["corrected"] = self.task.joint.mean(losses)
+            losses = F.cross_entropy(logits, target, ignore_index=-1, reduction="sum")
+            terms["corrected"] = losses / len(target)
         return StepResult(torch.stack(list(terms.values())).sum(), terms)
 
     def end_epoch(self, epoch: int) -> Mapping[str, float]:

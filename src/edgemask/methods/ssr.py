@@ -199,8 +199,7 @@ class SSR(Method):
             alpha=self.alpha,
             generator=self.task.generator,
         )
-        losses = F.cross_entropy(self.logits("net", mixed.inputs), mixed.targets, reduction="none")
-        terms = {"labelled": self.task.joint.mean(losses)}
+        terms = {"labelled": F.cross_entropy(self.logits("net", mixed.inputs), mixed.targets)}
         if self.consistency:
             weak, strong = batch["all"].views
             target = self.run("net", operator.methodcaller("project", weak), "pseudo")

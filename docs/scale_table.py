@@ -19,6 +19,7 @@ from edgemask.audit import TrainingDynamics
 from edgemask.data import from_arrays
 from edgemask.engine import Objects, resolve, train
 from edgemask.methods import METHODS, Task
+from edgemask.methods.parts.joint import Joint
 from edgemask.methods.parts.memory import RingQueue, SampleTable
 
 SAMPLES, CLASSES, WIDTH, FEATURES, BATCH, EPOCHS = 101, 7, 0.05, 13, 32, 2
@@ -142,13 +143,16 @@ def _counted(found: Found) -> Iterator[None]:
     """Count what a method gathers in steps and in evaluations of the whole training set."""
     over_samples = train_module.over_samples
 
-    def gather(rows: Tensor) -> Tensor:
-        # All steps of both epochs: the mean over their samples.
-        found.stepped.add(rows, 1, 1 / (EPOCHS * SAMPLES))
-        return rows
+    class CountedJoint(Joint):
+        def rows(self, values: Tensor) -> Tensor:
+            # All steps of both epochs: the mean over their samples.
+            found.stepped.add(values, 1, 1 / (EPOCHS * SAMPLES))
+            return values
 
     def task(**parts: Any) -> Task:
-        return Task(**parts | {"gather": gather})
+        joint = CountedJoint()
+        joint.total = joint.rows
+        return Task(**parts | {"joint": joint})
 
     def counted_scores(*args: Any, **options: Any) -> Mapping[str, Tensor]:
         rows: Mapping[str, Tensor] = over_samples(*args, **options)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+from edgemask._text import printable
+
 __all__ = [
     "DataError",
     "EdgeMaskWarning",
@@ -18,7 +20,15 @@ __all__ = [
 ]
 
 
-class UserError(ValueError):
+class _Visible(Exception):  # noqa: N818 - a base of errors and of warnings
+    """A message that may quote foreign text: nothing in it moves the cursor or hides its ending."""
+
+    def __str__(self) -> str:
+        lines = super().__str__().split("\n")
+        return "\n".join(printable(line, max_length=None) for line in lines)
+
+
+class UserError(_Visible, ValueError):
     """Something that the caller can fix: a wrong name, value, file or flag.
 
     The message names what was wrong, what was expected and what to do. The command line prints it
@@ -41,25 +51,25 @@ class MissingExtraError(UserError, ImportError):
     """
 
     def __init__(self, package: str, extra: str, purpose: str, cause: BaseException | None = None):
-        why = f" ({type(cause).__name__}: {cause})" if cause is not None else ""
+        why = f" ({one_line(cause)})" if cause is not None else ""
         super().__init__(
             f"the package {package!r} is needed {purpose} and could not be imported{why}; "
             f'install it with: pip install "edgemask[{extra}]"'
         )
 
 
-class EdgeMaskWarning(UserWarning):
+class EdgeMaskWarning(_Visible, UserWarning):
     """Something that works but that the caller probably did not mean."""
 
 
 def one_line(error: BaseException) -> str:
-    """Return the kind of an error and its message, in one line that is not too long."""
-    text = " ".join(str(error).split())
+    """Return the kind of an error and its message, in one visible line that is not too long."""
+    text = printable(" ".join(str(error).split()), max_length=None)
     text = f"{text[:197]}..." if len(text) > 200 else text
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-class TrainingWarning(UserWarning):
+class TrainingWarning(_Visible, UserWarning):
     """A finished run shows signs that it went wrong, such as a class that is never predicted."""
 
 

@@ -13,12 +13,15 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 import edgemask.engine.loop as loop_module
-from edgemask.engine import LossError, Objects, Observer, train
+from clip_helpers import digits_features
+from edgemask.engine import LossError, Objects, Observer, merge, resolve, train
 from edgemask.engine.checkpoint import Checkpoints
 from edgemask.engine.feeds import Feeds
 from edgemask.engine.processes import Processes
 from edgemask.engine.progress import Sums, joint_means
+from edgemask.engine.stepping import Stepper
 from edgemask.methods import StepResult, Supervised
+from guarantees.kinds import SETTINGS, kinds
 from torchrun_helper import torchrun
 
 # Operations whose result, or the size of it, the host must have before it can go on.
@@ -35,8 +38,9 @@ def caller() -> str:
 
 
 class CountWaits(TorchDispatchMode):
-    def __init__(self):
+    def __init__(self, skip: str = "losses/"):
         super().__init__()
+        self.skip = skip
         self.counts: Counter[str] = Counter()
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
@@ -45,7 +49,7 @@ class CountWaits(TorchDispatchMode):
         if name in ("index", "index_put", "index_put_"):
             waits = any(i is not None and i.dtype in (torch.bool, torch.uint8) for i in args[1])
         # Losses check labels on the CPU only.
-        if waits and not (where := caller()).startswith("losses/"):
+        if waits and not (where := caller()).startswith(self.skip):
             self.counts[f"{name} in {where}"] += 1
         return func(*args, **(kwargs or {}))
 
@@ -108,6 +112,75 @@ class Explodes(Supervised):
     def step(self, phase, batch, clock):
         loss = super().step(phase, batch, clock).loss
         return StepResult(loss * math.nan if (clock.epoch, clock.step) == (1, 3) else loss)
+
+
+# Where a step looks at numbers all the same, and why that costs little or cannot be avoided.
+ON_THE_HOST = {
+    # Drawn by the method's generator, which is on the CPU.
+    "_local_scalar_dense in parts/mixing.py:draw_share",
+    "_local_scalar_dense in parts/fmix.py:low_frequency_mask",
+    # A short cut for the CPU, which looks at the labels.
+    "_local_scalar_dense in losses/cross_entropy.py:forward",
+}
+MIX_A_SELECTION = {
+    # Mixing the samples of a selection among each other needs their number.
+    "promix": {"index in methods/promix.py:_loss"},
+    "disc": {"index in methods/disc.py:step"},
+}
+LOSSES = (
+    "gce",
+    "sce",
+    "nce+agce",
+    "anl-ce-er",
+    "jal-ce",
+    "ldr",
+    "logit-clipping",
+    "forward-correction",
+)
+
+
+def one_hot(labels, classes):
+    """Like torch's, which looks at the labels on the CPU alone."""
+    return torch.zeros(*labels.shape, classes, dtype=torch.long).scatter_(-1, labels[..., None], 1)
+
+
+def test_no_method_and_no_loss_waits_in_a_step(tmp_path, monkeypatch):
+    # As on a GPU: no native kernels, and losses do not look at labels.
+    monkeypatch.setattr("edgemask.heads.native.enabled", False)
+    base = "edgemask.losses.base"
+    monkeypatch.setattr(f"{base}.valid_labels", lambda y, _, ignored: y != ignored)
+    monkeypatch.setattr(f"{base}._check_distributions", lambda _: None)
+    monkeypatch.setattr(f"{base}._in_range", lambda *_: True)
+    monkeypatch.setattr("torch.nn.functional.one_hot", one_hot)
+    monkeypatch.setattr(loop_module, "TICK_SECONDS", 1e9)
+    found: Counter[str] = Counter()
+    real = Stepper.step
+
+    def step(self, *args):
+        with CountWaits(skip="nothing") as mode:
+            results = real(self, *args)
+        found.update(mode.counts)
+        return results
+
+    monkeypatch.setattr(Stepper, "step", step)
+    cases: dict[str, dict] = {}
+    for name, layer in kinds(digits_features(tmp_path / "clip")).items():
+        options = layer.get("method", {}).get("options", {})
+        more = {"warmup": 1} if "warmup" in options else {}
+        mixing = {key: 1.0 for key in ("alpha", "mixup") if key in options}
+        cases[name] = merge(layer, {"method": {"options": {**more, **mixing}}})
+    cases["promix"]["method"]["options"]["fmix"] = True
+    cases |= {f"loss {name}": {"loss": {"name": name}} for name in LOSSES}
+    cases["mixup"] = {"method": {"options": {"mixup": 1.0}}}
+    quick = {
+        "data": {"limit": 97},
+        "model": {"name": "mlp", "options": {"hidden": [16]}},
+        "train": {"epochs": 3},
+    }
+    for number, (name, layer) in enumerate(cases.items()):
+        found.clear()
+        train(resolve(merge(SETTINGS, layer, quick)), out=tmp_path / str(number))
+        assert {*found} - ON_THE_HOST == MIX_A_SELECTION.get(name, set()), name
 
 
 @pytest.mark.parametrize(

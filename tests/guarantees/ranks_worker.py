@@ -3,33 +3,82 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
+from collections.abc import Sequence
 
+import accelerate
 import torch
 from torch import Tensor, nn
 
-from edgemask.engine import Objects, resolve, train
+import edgemask.data.loader
+import edgemask.data.views
+import edgemask.engine
+from edgemask.engine import Interrupted, networks, resolve, stepping
+from edgemask.methods import neighborhood
+from edgemask.models import MODELS, Backbone
 
 
-class DoubleNet(nn.Module):
-    """No batch normalisation: its statistics are each process's own."""
+class DoubleNet(Backbone):
+    """A small network without batch normalisation, whose statistics are each process's own."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.body = nn.Sequential(nn.Flatten(), nn.Linear(64, 32), nn.Tanh()).double()
-        self.head = nn.Linear(32, 10).double()
+    def __init__(
+        self, num_classes: int, *, input_shape: Sequence[int] = (1, 8, 8), width: float = 1.0
+    ) -> None:
+        super().__init__(num_classes, input_shape=input_shape)
+        self.body = nn.Sequential(nn.Flatten(), nn.Linear(64, 32), nn.Tanh())
+        self._finish(32)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Classify."""
-        logits: Tensor = self.head(self.body(x.double()))
-        return logits
+    def encode(self, x: Tensor) -> Tensor:
+        """Return the hidden layer."""
+        features: Tensor = self.body(x.double())
+        return features
 
 
-def main(jobs: dict[str, dict]) -> None:
-    """Train each config in its folder."""
+def prepare() -> None:
+    """Make networks and losses double, without batch normalisation and without random views."""
+
+    def build_networks(*args, **options):
+        nets = networks.build_networks(*args, **options)
+        return {name: net.double() for name, net in nets.items()}
+
+    def build_criterion(*args, **options):
+        return networks.build_criterion(*args, **options).double()
+
+    training = sys.modules["edgemask.engine.train"]
+    training.build_networks = build_networks
+    training.build_criterion = build_criterion
+    nn.BatchNorm1d = lambda *_: nn.Identity()
+    edgemask.data.loader.build = lambda bundle, _: edgemask.data.views.build(bundle, "none")
+    neighborhood._LEAST_CANDIDATES = 20
+    MODELS.register("double-net", DoubleNet)
+
+
+def main(jobs: list[dict]) -> None:
+    """Train each config in its folder, to the end or until it is told to stop after a step."""
     torch.set_num_threads(1)
-    for out, settings in jobs.items():
-        train(resolve(settings), out=out, objects=Objects(model=DoubleNet))
+    prepare()
+    steps = [0, 0]
+    real = stepping.Stepper.step
+
+    def step(*args, **options):
+        steps[0] += 1
+        if steps[0] == steps[1]:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return real(*args, **options)
+
+    stepping.Stepper.step = step
+    leave = accelerate.PartialState.destroy_process_group
+    for number, job in enumerate(jobs):
+        # Runs share the process group; torchrun would have to be started again for each otherwise.
+        last = number == len(jobs) - 1
+        accelerate.PartialState.destroy_process_group = leave if last else (lambda *_: None)
+        steps[:] = [0, job.get("stop", 0)]
+        try:
+            edgemask.engine.train(resolve(job["settings"]), out=job["out"])
+        except Interrupted:
+            assert job.get("stop")
 
 
 if __name__ == "__main__":

@@ -13,8 +13,18 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
+import edgemask.cli
 from edgemask.cli.app import app
 from edgemask.engine.signals import Interrupted
+from edgemask.errors import (
+    DataError,
+    EdgeMaskWarning,
+    MissingExtraError,
+    TrainingWarning,
+    UserError,
+    one_line,
+)
+from edgemask.models import create
 from edgemask.report.escape import as_csv, as_latex, as_markdown, printable
 from edgemask.runs import read_run, shell_argument
 
@@ -137,3 +147,30 @@ def test_a_path_in_a_command_is_one_word_and_no_option():
         assert Path(word) == Path(name)
         assert not word.startswith("-")
         assert shlex.split(shell_argument(Path(name))) == [word]
+
+
+def test_errors_and_warnings_show_foreign_text_and_obey_none_of_it():
+    hostile = "a\x1b[2J\u202eb"
+    for kind in (UserError, DataError, EdgeMaskWarning, TrainingWarning):
+        assert str(kind(hostile)) == "a\\x1b[2J\\u202eb"
+    assert str(UserError("first\nsecond")) == "first\nsecond"
+    assert one_line(RuntimeError(f"{hostile}\n{hostile}")).isprintable()
+    assert str(MissingExtraError("x", "app", "here", OSError(hostile))).isprintable()
+
+
+def test_commands_write_through_the_screen_alone():
+    source = Path(edgemask.cli.__file__).parent
+    found = [path.name for path in source.glob("*.py") if "typer.echo(" in path.read_text()]
+    assert found == ["screen.py"]
+
+
+def test_a_model_that_cannot_be_built_quotes_the_library_harmlessly(monkeypatch):
+    import timm
+
+    def broken(*_, **__):
+        raise RuntimeError("bad\x1b[31m\nweights\u202e")
+
+    monkeypatch.setattr(timm, "create_model", broken)
+    with pytest.raises(UserError, match="cannot be built") as caught:
+        create("timm:resnet18", 10)
+    assert str(caught.value).isprintable()

@@ -25,6 +25,7 @@ from edgemask.cli import (
     train,
 )
 from edgemask.cli.errors import Verbs
+from edgemask.cli.screen import say
 
 __all__ = ["app"]
 
@@ -40,7 +41,7 @@ app = typer.Typer(
 
 def _version(asked: bool) -> None:
     if asked:
-        typer.echo(f"edgemask {__version__}")
+        say(f"edgemask {__version__}")
         raise typer.Exit
 
 

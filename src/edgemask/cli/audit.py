@@ -21,6 +21,7 @@ from edgemask.cli.options import (
     TextColumns,
     text_columns,
 )
+from edgemask.cli.screen import say
 
 if TYPE_CHECKING:
     from edgemask.audit import LabelAudit
@@ -151,14 +152,14 @@ def audit(
 
     folder = out if out is not None else _default_folder(data, locals())
 
-    def say(line: str) -> None:
+    def tell(line: str) -> None:
         if not quiet:
-            typer.echo(line, err=as_json)
+            say(line, err=as_json)
 
     settings: dict[str, Any] = {}
     if data_root is not None:
         settings["data"] = {"root": str(data_root)}
-    say(f"audit of {data} in {folder}")
+    tell(f"audit of {data} in {folder}")
     result = audit_labels(
         data,
         label,
@@ -181,7 +182,7 @@ def audit(
         imports=imports or (),
         seed=seed,
         out=folder,
-        message=say,
+        message=tell,
     )
     page = write_audit_report(folder)
     if as_json:
@@ -217,11 +218,11 @@ def _show(audit: LabelAudit, folder: Path, page: Path) -> None:
     from edgemask.cli.screen import count, print_table
 
     listed = int(audit.listed.sum())
-    typer.echo(f"\n{audit.rate.sentence}")
-    typer.echo(audit.rate.explanation)
+    say(f"\n{audit.rate.sentence}")
+    say(audit.rate.explanation)
     few = "; they may all be right" if audit.rate.kind in ("cannot tell", "at most") else ""
     many = count(listed, "label is worth checking", "labels are worth checking")
-    typer.echo(f"\n{many}, of {len(audit):,}{few if listed else ''}.")
+    say(f"\n{many}, of {len(audit):,}{few if listed else ''}.")
     if listed:
         rows = [
             [str(rank), str(name), str(given), str(suggested), f"{trust:.3f}", str(reason)]
@@ -230,12 +231,12 @@ def _show(audit: LabelAudit, folder: Path, page: Path) -> None:
         print_table(["rank", "sample", "given", "suggested", "score", "reason"], rows)
         steps = [n for n in (20, 50, 100, 200, 500, 1000, 2000) if n <= min(len(audit), 2 * listed)]
         if steps:
-            typer.echo("\nHow many to look at? Wrong ones to expect among the first:")
+            say("\nHow many to look at? Wrong ones to expect among the first:")
             ranges = [(n, *audit.expected_precision(n)) for n in steps]
             print_table(
                 ["first", "wrong ones"],
                 [[str(n), f"{n * low:.0f} to {n * high:.0f}"] for n, low, high in ranges],
                 right=1,
             )
-    typer.echo(f"\nall of them: {folder / 'suspects.csv'}")
-    typer.echo(f"go through them, and check 100 at random: {page}")
+    say(f"\nall of them: {folder / 'suspects.csv'}")
+    say(f"go through them, and check 100 at random: {page}")

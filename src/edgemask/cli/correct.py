@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from edgemask.cli.options import Json
+from edgemask.cli.screen import say
 
 __all__ = ["correct"]
 
@@ -49,10 +50,10 @@ def correct(
     if as_json:
         print_json({**asdict(written), "path": str(written.path)})
         return
-    typer.echo(
+    say(
         f"{count(written.kept, 'label')} kept, {written.relabelled:,} changed, "
         f"{count(written.dropped, 'sample')} dropped; "
         f"{count(written.samples, 'sample')} in {printable(written.path)}"
     )
     for name in written.empty_classes:
-        typer.echo(f"no sample of the class {printable(name)} is left")
+        say(f"no sample of the class {printable(name)} is left")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from edgemask.cli.options import Json
+from edgemask.cli.screen import say
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -177,7 +178,7 @@ def _show(results: Sequence[Mapping[str, Any]]) -> None:
     titles = [title for title in results[0] if title != "name"]
     rows = [(row["name"], *(written(row[title]) for title in titles)) for row in results]
     print_table(["in %", *titles], rows, right=len(titles))
-    typer.echo(
+    say(
         "test accuracy at the last epoch, as mean of the last ten, and at the epoch that the test\n"
         "set itself would choose; memorised: wrong training labels that the network repeats;\n"
         "mean ± standard deviation over the seeds"

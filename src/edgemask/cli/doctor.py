@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from edgemask.cli.options import DataRoot, Json
+from edgemask.cli.screen import say
 
 __all__ = ["doctor"]
 
@@ -40,11 +41,22 @@ def doctor(
     data: Annotated[
         bool, typer.Option("--data/--no-data", help="Whether to read and check the datasets.")
     ] = True,
+    gpu: Annotated[
+        bool,
+        typer.Option("--gpu", help="Check instead that a GPU does what the CPU does (minutes)."),
+    ] = False,
+    device: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="With --gpu: cuda, cuda:N, or cpu to try the checks."),
+    ] = "cuda",
     as_json: Json = False,
 ) -> None:
     """Print versions, devices, number formats that work, and datasets found and missing."""
     from edgemask.cli.screen import print_json, print_table
 
+    if gpu:
+        _check_device(device, as_json=as_json)
+        return
     found: dict[str, Any] = {
         "system": _system(),
         "packages": _packages(),
@@ -72,8 +84,38 @@ def doctor(
     ]
     for number, (columns, rows) in enumerate(table for table in tables if table[1]):
         if number:
-            typer.echo()
+            say()
         print_table(columns, rows)
+
+
+def _check_device(device: str, *, as_json: bool) -> None:
+    """Print the outcome of each check as it comes, a verdict, and what it was seen with."""
+    from dataclasses import asdict
+
+    from edgemask.cli.errors import FAILURE
+    from edgemask.cli.screen import print_json
+    from edgemask.engine.device_check import check_device
+
+    found = []
+    for check in check_device(device):
+        found.append(check)
+        if not as_json:
+            say(f"{check.state:<8} {check.name}: {check.about}")
+    failed = sum(check.state == "failed" for check in found)
+    skipped = sum(check.state == "skipped" for check in found)
+    verdict = f"{len(found) - failed - skipped} of {len(found)} checks hold on {device}"
+    verdict += f", {failed} failed" * bool(failed) + f", {skipped} skipped" * bool(skipped)
+    machine = ", ".join(row["about"] for row in _devices() if row["name"].startswith(device))
+    versions = {name: version(name) for name in ("edgemask", "torch", "accelerate", "numpy")}
+    if as_json:
+        checks = [asdict(check) for check in found]
+        print_json({"checks": checks, "verdict": verdict, "on": machine, "versions": versions})
+    else:
+        say(verdict)
+        listed = ", ".join(f"{name} {number}" for name, number in versions.items())
+        say(f"{machine}; {listed}, Python {platform.python_version()}, {platform.platform()}")
+    if failed:
+        raise typer.Exit(FAILURE)
 
 
 def _system() -> dict[str, Any]:

@@ -9,6 +9,7 @@ import typer
 
 from edgemask.cli.names import complete
 from edgemask.cli.options import DataRoot, Json
+from edgemask.cli.screen import say
 
 if TYPE_CHECKING:
     from edgemask.noise import NoisyLabels
@@ -97,13 +98,13 @@ def _show(labels: NoisyLabels, path: Path, *, as_json: bool) -> None:
     )
     if matrix is None:
         return
-    typer.echo()
+    say()
     size = min(labels.num_classes, _SHOWN)
     rows = [
         (str(number), *(f"{100 * value:.1f}" for value in row[:size]))
         for number, row in enumerate(matrix[:size])
     ]
-    typer.echo(
+    say(
         f"share of each true class (row) that is labelled as each class (column), in %"
         f"{f'; the first {size} of {labels.num_classes}' if size < labels.num_classes else ''}"
     )

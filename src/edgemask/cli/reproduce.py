@@ -11,6 +11,7 @@ import typer
 
 from edgemask.cli.jobs import Address, Engine, Jobs, Threads
 from edgemask.cli.options import DataRoot, Imports, Json
+from edgemask.cli.screen import say
 
 if TYPE_CHECKING:
     from edgemask.engine.jobs import JobResult, JobRunner
@@ -129,7 +130,7 @@ def _list(as_json: bool) -> None:
             for name, e in EXPERIMENTS.items()
         ]
         print_table(["name", "rows", "columns", "what it is"], rows)
-        typer.echo()
+        say()
         print_table(["preset", "what it is"], [(n, p.summary) for n, p in PRESETS.items()])
         return
     print_json(
@@ -160,7 +161,7 @@ def _status(plan: ExperimentPlan, chosen: list[Experiment], as_json: bool) -> No
     if as_json:
         print_json(status_json(plan, chosen))
     else:
-        typer.echo(status_table(plan, chosen).to_text())
+        say(status_table(plan, chosen).to_text())
 
 
 def _dry_run(plan: ExperimentPlan, runner: JobRunner, as_json: bool) -> None:
@@ -180,13 +181,13 @@ def _dry_run(plan: ExperimentPlan, runner: JobRunner, as_json: bool) -> None:
     ]
     print_table(["run", "estimate"], rows, right=1)
     extra = f", and {len(waiting)} that wait for others" if waiting else ""
-    typer.echo(
+    say(
         f"{len(seconds)} runs{extra}; about {duration(total)} with {max(runner.workers, 1)} at a "
         "time, if the machine is as busy as now"
     )
     reasons = {cell.reason for cell in plan.cells if cell.state == "skipped"}
     for reason in sorted(reasons):
-        typer.echo(f"skipped: {reason}")
+        say(f"skipped: {reason}")
 
 
 def _finish(
@@ -214,9 +215,9 @@ def _finish(
             text = table.to_text() + "\n"
         written[experiment.name] = {kind: str(path) for kind, path in files.items()}
         if not as_json:
-            typer.echo()
-            typer.echo(text, nl=False)
-            typer.echo(f"written: {', '.join(map(str, files.values()))}")
+            say()
+            say(text.removesuffix("\n"))
+            say(f"written: {', '.join(map(str, files.values()))}")
     if as_json:
         print_json({"files": written, "failed": failures(results)})
     exit_if_failed(results)

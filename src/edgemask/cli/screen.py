@@ -47,7 +47,7 @@ def _visible(text: str) -> str:
     return "\n".join(printable(line, max_length=None) for line in text.split("\n"))
 
 
-def say(text: object, *, err: bool = False) -> None:
+def say(text: object = "", *, err: bool = False) -> None:
     """Write text that may hold foreign names; what a terminal would obey is escaped."""
     typer.echo(_visible(str(text)), err=err)
 

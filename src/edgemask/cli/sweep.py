@@ -80,7 +80,7 @@ def sweep(
             (", ".join(f"{key}={value}" for key, value in p.values.items()), p.name) for p in points
         ]
         print_table(["settings", "run"], rows)
-        typer.echo(f"{len(seconds)} of {len(points)} runs to do; about {duration(total)}")
+        say(f"{len(seconds)} of {len(points)} runs to do; about {duration(total)}")
         return
     results = runner.run(
         [RunJob(point.config, out / point.name) for point in points],

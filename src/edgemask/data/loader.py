@@ -42,9 +42,9 @@ class Loader:
     step takes the next ``batch_size * world_size`` samples of it, and each rank a contiguous part.
     No sample is repeated that ``indices`` does not repeat, so metrics are not biased. When
     shuffling, all ranks have equally many batches and the parts differ by at most one sample; a
-    remainder of less than two samples per rank joins the batch before it, since batch normalisation
-    cannot work on one; fewer samples than ranks make no batch at all. Without shuffling the last
-    batch may be missing on some ranks.
+    remainder of less than ``least_rows`` samples per rank, or of a single one, joins the batch
+    before it, since batch normalisation cannot work on one; fewer samples than ranks make no batch
+    at all. Without shuffling the last batch may be missing on some ranks.
     Views are drawn per rank.
 
     Args:
@@ -54,6 +54,9 @@ class Loader:
         bundle: The dataset, to build named views and to check targets.
         views: Names of views (``none``, ``weak``, ``strong``) or augmentations of your own.
         batch_size: Samples per batch and rank.
+        step_samples: Samples of a step over all ranks, where it is not ``batch_size`` times their
+            number; the parts of the ranks then differ by one.
+        least_rows: Samples that each rank must have in a batch.
         shuffle: Draw a new order every epoch; without it samples come in the order given.
         seed: Names the random streams.
         drop_last: Leave out the last batch when it is smaller than the others and not the only one.
@@ -93,6 +96,8 @@ class Loader:
         rank: int = 0,
         world_size: int = 1,
         workers: int = 0,
+        step_samples: int | None = None,
+        least_rows: int = 2,
     ):
         if batch_size < 1 or workers < 0 or not 0 <= rank < world_size:
             raise ValueError(
@@ -107,6 +112,8 @@ class Loader:
         self.batch_size, self.shuffle, self.seed = batch_size, shuffle, seed
         self.drop_last, self.rank, self.world_size = drop_last, rank, world_size
         self.workers = workers
+        self._joined = step_samples or batch_size * world_size
+        self._least = max(2, least_rows * world_size)
         self._subset: Callable[[int], NDArray[Any]] | None = indices if callable(indices) else None
         fixed = np.arange(len(split)) if indices is None or callable(indices) else indices
         self._indices = _check_indices(fixed, len(split))
@@ -120,12 +127,12 @@ class Loader:
         count = len(self._epoch_indices(self.epoch))
         if self.shuffle and count < self.world_size:
             return 0
-        full, rest = divmod(count, self.batch_size * self.world_size)
+        full, rest = divmod(count, self._joined)
         if not rest or (self.drop_last and full):
             return full
         if not self.shuffle:
             return full + int(rest > self.rank)
-        return full if full and rest < 2 * self.world_size else full + 1
+        return full if full and rest < self._least else full + 1
 
     @property
     def num_samples(self) -> int:
@@ -172,9 +179,9 @@ class Loader:
     def _step(self, position: int, cycle: int) -> Tensor:
         """Return the positions of the samples of a step, over all ranks."""
         order = self._epoch_order(cycle)
-        joined = self.batch_size * self.world_size
+        joined = self._joined
         stop = (position + 1) * joined
-        if self.shuffle and 0 < len(order) - stop < min(joined, 2 * self.world_size):
+        if self.shuffle and 0 < len(order) - stop < min(joined, self._least):
             stop = stop if self.drop_last else len(order)
         return order[position * joined : stop]
 

@@ -30,6 +30,7 @@ class Feeds:
         processes: The processes that share a batch.
         epoch: The epoch, from 0.
         number: Which phase of the epoch it is, from 0.
+        least_rows: Samples that each process must have in a batch.
     """
 
     def __init__(
@@ -41,15 +42,16 @@ class Feeds:
         *,
         epoch: int,
         number: int,
+        least_rows: int = 2,
     ):
         self.workers = config.data.workers
         self.loaders: dict[str, Loader] = {}
         for place, (name, feed) in enumerate(phase.feeds.items()):
             size = feed.batch_size or config.train.batch_size
-            if size % processes.count:
+            if config.train.batch_size % processes.count or size < processes.count:
                 raise UserError(
-                    f"a batch of {size} samples cannot be shared evenly by {processes.count} "
-                    "processes; choose a multiple"
+                    f"a batch of {config.train.batch_size} samples cannot be shared evenly by "
+                    f"{processes.count} processes; choose a multiple"
                 )
             loader = Loader(
                 data.train,
@@ -57,6 +59,8 @@ class Feeds:
                 bundle=data.bundle,
                 views=feed.views,
                 batch_size=size // processes.count,
+                step_samples=size,
+                least_rows=least_rows,
                 shuffle=feed.shuffle,
                 seed=stream("order", config.train.seed, number, place),
                 drop_last=feed.drop_last,

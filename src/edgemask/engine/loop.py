@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -23,7 +24,7 @@ from edgemask.engine.observer import Observer
 from edgemask.engine.outputs import TrainingResult
 from edgemask.engine.probes import build_probes
 from edgemask.engine.processes import Processes
-from edgemask.engine.progress import Progress, Sums, joint_means
+from edgemask.engine.progress import Progress, Sums, add_sums, joint_means
 from edgemask.engine.record import Recorder, record_interval
 from edgemask.engine.run_data import ALL, RunData
 from edgemask.engine.rundir import RunDir
@@ -31,7 +32,7 @@ from edgemask.engine.samples import SamplesSoFar
 from edgemask.engine.selection import Selection
 from edgemask.engine.signals import Interrupted, Stop
 from edgemask.engine.stepping import LossError, Stepper
-from edgemask.errors import UserError
+from edgemask.errors import EdgeMaskWarning, UserError
 from edgemask.losses import TransitionLoss
 from edgemask.methods import Clock, Method, Phase
 from edgemask.methods.parts.memory import joined_rows
@@ -173,6 +174,7 @@ class Trainer:
             self._processes,
             epoch=progress.epoch,
             number=progress.phase_number,
+            least_rows=method.least_rows,
         )
         self._stepper.begin(phase)
         self._checked_step = progress.step
@@ -372,7 +374,6 @@ class Trainer:
             state = {
                 "config_hash": config_hash(self._config),
                 "noise_fingerprint": self._data.noise.fingerprint,
-                "processes": self._processes.count,
                 "by_process": by_process,
                 "progress": self._progress.state_dict(),
                 "networks": {name: net.state_dict() for name, net in self._method.nets.items()},
@@ -399,8 +400,7 @@ class Trainer:
             The epoch to continue with, or None if there is no checkpoint.
 
         Raises:
-            UserError: If it belongs to another config, other labels or another number of
-                processes.
+            UserError: If it belongs to another config or other labels.
         """
         state = self._checkpoints.load()
         if state is None:
@@ -411,10 +411,7 @@ class Trainer:
         for name, part in self._parts().items():
             part.load_state_dict(state[name])
         self._progress = Progress.from_state(state["progress"])
-        mine = state["by_process"][self._processes.rank]
-        self._sums.load_state_dict(mine["sums"])
-        load_rng_state(mine["random"])
-        self._method.task.generator.set_state(mine["generator"])
+        self._restore_process(state["by_process"])
         if self._processes.main:
             self._folder.write_history(self._progress.history)
         return self._progress.epoch
@@ -431,11 +428,29 @@ class Trainer:
                 f"{state['noise_fingerprint'][:12]}, now {self._data.noise.fingerprint[:12]}); "
                 "bring the data back as it was, or start over with fresh"
             )
-        if state["processes"] != self._processes.count:
-            raise UserError(
-                f"{self._folder.path} was trained by {state['processes']} processes, now there are "
-                f"{self._processes.count}; resume with as many as before"
-            )
+
+    def _restore_process(self, parts: Sequence[Mapping[str, Any]]) -> None:
+        """Restore what each process has of its own; there may be more or fewer than before.
+
+        Then the first process takes over all sums, and processes that are new keep the random
+        numbers that they were started with.
+        """
+        rank, count = self._processes.rank, self._processes.count
+        sums = [part["sums"] for part in parts]
+        if count != len(parts):
+            sums = [add_sums(sums), *({} for _ in range(1, count))]
+            if self._processes.main:
+                warnings.warn(
+                    f"{self._folder.path} was trained by {len(parts)} processes and continues "
+                    f"with {count}: steps have the same samples, but random views, mixing and "
+                    "batch normalisation within a process differ",
+                    EdgeMaskWarning,
+                    stacklevel=2,
+                )
+        self._sums.load_state_dict(sums[rank])
+        if rank < len(parts):
+            load_rng_state(parts[rank]["random"])
+            self._method.task.generator.set_state(parts[rank]["generator"])
 
 
 class _Transition:

@@ -6,6 +6,8 @@ import contextlib
 import gc
 import os
 import re
+import signal
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -197,13 +199,20 @@ class Processes:
         return summed.to(values.device)
 
     def gather(self, rows: Tensor) -> Tensor:
-        """Join the rows of all processes in rank order; they may have different numbers of rows."""
+        """Join the rows of all processes in rank order; they may have different numbers of rows.
+
+        The rows of this process keep their gradient. With several processes it waits for the
+        device.
+        """
         if self.count == 1:
             return rows
-        from accelerate.utils import gather_object
-
-        parts = gather_object([rows.detach().cpu()])
-        return torch.cat(parts).to(rows.device)
+        sizes = self.accelerator.gather(torch.tensor([len(rows)], device=self.device)).tolist()
+        padded = torch.zeros(max(sizes), *rows.shape[1:], dtype=rows.dtype, device=self.device)
+        padded[: len(rows)] = rows.detach()
+        found = self.accelerator.gather(padded).view(self.count, *padded.shape).to(rows.device)
+        parts = [part[:size] for part, size in zip(found, sizes, strict=True)]
+        parts[self.rank] = rows
+        return torch.cat(parts)
 
     def collect(self, value: Any) -> list[Any]:
         """Return what each process has, in rank order."""
@@ -232,6 +241,14 @@ class Processes:
             for net in nets.values():
                 for buffer in net.buffers():
                     torch.distributed.broadcast(buffer, 0)
+
+    def ignore_sigterm(self) -> None:
+        """Ignore SIGTERM from now on, so that this process can say why it ends.
+
+        Where one of several processes ends, torchrun sends it to all others.
+        """
+        if self.count > 1 and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
     def close(self, *, together: bool = True) -> None:
         """Leave the process group in the order that lets gloo exit cleanly.

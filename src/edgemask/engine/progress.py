@@ -114,10 +114,13 @@ class Sums:
 
 def joint_means(parts: Sequence[Mapping[str, Sequence[float]]]) -> dict[str, float]:
     """Return the means over all processes from the sums and counts of each, sorted by name."""
-    names = sorted({name for part in parts for name in part})
-    means = {}
-    for name in names:
-        total = sum(part[name][0] for part in parts if name in part)
-        count = sum(part[name][1] for part in parts if name in part)
-        means[name] = total / count if count else math.nan
-    return means
+    joined = add_sums(parts)
+    return {name: total / count if count else math.nan for name, (total, count) in joined.items()}
+
+
+def add_sums(parts: Sequence[Mapping[str, Sequence[float]]]) -> dict[str, list[float]]:
+    """Return the sums and counts of all processes together, sorted by name."""
+    return {
+        name: [sum(part[name][place] for part in parts if name in part) for place in (0, 1)]
+        for name in sorted({name for part in parts for name in part})
+    }

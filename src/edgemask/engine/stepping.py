@@ -152,6 +152,7 @@ class Stepper:
         first = next(iter(phase.feeds))
         # Wrappers average over processes, whose parts of a step may differ by a sample.
         mean_share = samples / self.processes.count
+        self.method.task.joint.scale = samples / sum(len(batch[first].index) for batch in batches)
         results: list[StepResult] = []
         for number, batch in enumerate(batches):
             last = number == len(batches) - 1

@@ -33,6 +33,7 @@ from edgemask.engine.signals import Interrupted, listen
 from edgemask.errors import EdgeMaskWarning, TrainingWarning, UserError
 from edgemask.losses import SOPLoss
 from edgemask.methods import Method, Task
+from edgemask.methods.parts.joint import Joint
 from edgemask.noise import NoisyLabels
 
 __all__ = ["resume", "train"]
@@ -127,6 +128,8 @@ def _train(
         together = True
         raise
     finally:
+        if not together:
+            processes.ignore_sigterm()
         processes.close(together=together)
     for observer in watching:
         observer.on_end(summary)
@@ -237,7 +240,7 @@ def _set_up(config: Config, job: RunData, objects: Objects, processes: Processes
             device=processes.device,
             generator=generator,
             score=score,
-            gather=processes.gather,
+            joint=Joint(processes.gather, processes.total, processes.count, processes.rank),
             nominal_rate=job.noise.rate,
             realised_rate=job.noise.realised_rate,
             noise_kind=job.noise.kind,

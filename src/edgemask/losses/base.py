@@ -20,6 +20,7 @@ from typing import (
 )
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 
 from edgemask._options import Range, checked
@@ -43,6 +44,7 @@ __all__ = [
     "loss",
     "off_label",
     "on_label",
+    "over_processes",
     "read_rows",
     "to_float32",
     "valid_labels",
@@ -327,6 +329,25 @@ def check_index(index: Tensor | None, shape: Sequence[int], num_samples: int, na
             f"index {wrong} is out of range: {name} was made for num_samples={num_samples}"
         )
     return index
+
+
+def over_processes(total: Tensor, count: Tensor) -> tuple[Tensor, Tensor]:
+    """Return a sum over samples and their number, over all processes that train together.
+
+    The gradient is that of this process's own sum, scaled so that the mean of the processes'
+    gradients, weighted by their samples, is the gradient of the joint loss.
+
+    Args:
+        total: The sum over this process's samples.
+        count: Their number, a scalar.
+    """
+    together = dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
+    if not together or not total.requires_grad:
+        return total, count
+    packed = torch.cat([total.detach().flatten(), count.to(total)[None]])
+    dist.all_reduce(packed)
+    own = (packed[-1] / count.clamp(min=1)) * (total - total.detach())
+    return packed[:-1].view_as(total) + own, packed[-1]
 
 
 def at_label(values: Tensor, target: Tensor) -> Tensor:

@@ -24,6 +24,7 @@ from edgemask.losses.base import (
     Rows,
     clamp_log,
     loss,
+    over_processes,
 )
 from edgemask.losses.bounded import mae, rce
 from edgemask.losses.cross_entropy import cross_entropy
@@ -369,9 +370,14 @@ class ANLFLLoss(PairLoss):
 
 
 def entropy_gap(log_probs: Tensor, min_prob: float, valid: Tensor | None = None) -> Tensor:
-    """Return log K minus the entropy of the mean prediction of the valid rows, a scalar."""
+    """Return log K minus the entropy of the mean prediction of the valid rows, a scalar.
+
+    The mean is over all processes of a distributed job.
+    """
     probs = clamp_log(log_probs, min_prob, 1 - min_prob).exp()
     mass = (probs if valid is None else probs * valid).sum(dim=0)
+    count = mass.new_full((), len(probs)) if valid is None else valid.sum()
+    mass, _ = over_processes(mass, count)
     mean = (mass / mass.sum().clamp(min=min_prob)).clamp(min_prob, 1 - min_prob)
     return math.log(log_probs.shape[1]) + (mean * mean.log()).sum()
 

@@ -19,6 +19,7 @@ from edgemask.losses.base import (
     check_index,
     loss,
     on_label,
+    over_processes,
     read_rows,
 )
 
@@ -61,7 +62,8 @@ class SOPLoss(Loss):
         num_classes: Number K of classes.
         lr_u: Learning rate of u.
         lr_v: Learning rate of v.
-        balance: Weight of the cross entropy between the uniform and the mean prediction.
+        balance: Weight of the cross entropy between the uniform and the mean prediction, over all
+            processes of a distributed job.
         consistency: Weight of the divergence between two views' predictions.
         init_std: Standard deviation that u and v start with.
         min_prob: Lower clip of the corrected prediction.
@@ -160,6 +162,7 @@ class SOPLoss(Loss):
         )
         if self.balance:
             count = torch.ones_like(values) if rows.valid is None else rows.valid.to(values)
-            mean = (corrected * count).sum(dim=0) / count.sum().clamp(min=1.0)
+            total, size = over_processes((corrected * count).sum(dim=0), count.sum())
+            mean = total / size.clamp(min=1.0)
             values = values - self.balance * mean.clamp(self.min_prob, 1.0).log().mean()
         return values

@@ -30,14 +30,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from edgemask.errors import UserError
 from edgemask.heads import predicting
+from edgemask.methods.parts.joint import Joint
 from edgemask.methods.parts.memory import Memory
 from edgemask.methods.phase import Clock, Feed, Phase, StepResult
 from edgemask.models.base import Backbone, Neck
@@ -108,8 +110,8 @@ class Task:
     score: Scorer
     """Runs a function over the training set."""
 
-    gather: Callable[[Tensor], Tensor] = lambda rows: rows
-    """Joins the rows of all processes, in rank order."""
+    joint: Joint = field(default_factory=Joint)
+    """The batches of all processes as one."""
 
     nominal_rate: float | None = None
     """The rate that the noise was made with, where it is known: the probability that the label of
@@ -211,6 +213,8 @@ class Method:
 
     task: Task
     nets: dict[str, nn.Module]
+    least_rows: int
+    """Rows that a forward pass needs in ``train()`` mode: 2 with batch normalisation, else 1."""
 
     @classmethod
     def passes(cls) -> dict[str, str]:
@@ -240,6 +244,8 @@ class Method:
         self.task = task
         self.nets = nets
         self._memories: dict[str, Memory] = {}
+        layers = (layer for net in nets.values() for layer in net.modules())
+        self.least_rows = 2 if any(isinstance(layer, _BatchNorm) for layer in layers) else 1
 
     def remember(self, name: str, memory: M) -> M:
         """Add a table or queue to what checkpoints store and processes exchange; return it."""

@@ -48,9 +48,10 @@ class CoTeaching(SmallLoss):
         index, (x,), y = batch["train"]
         loss_1 = F.cross_entropy(self.logits("first", x), y, reduction="none")
         loss_2 = F.cross_entropy(self.logits("second", x), y, reduction="none")
+        loss_1, loss_2, index = map(self.task.joint.rows, (loss_1, loss_2, index))
         easy_1 = small_loss(loss_1, self.drop)
         easy_2 = small_loss(loss_2, self.drop)
         self.vote(index, easy_1)
         self.vote(index, easy_2)
         loss = safe_mean(loss_1, easy_2) + safe_mean(loss_2, easy_1)
-        return StepResult(loss, {"selected": len(easy_1) / len(y)})
+        return StepResult(loss, {"selected": len(easy_1) / len(loss_1)})

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from edgemask.losses import GCELoss
 from edgemask.methods.base import Clock, Feed, Phase, Role, StepResult, Task
 from edgemask.methods.options import Count, NonNegative, Positive, Share, options
+from edgemask.methods.parts.losses import full_precision
 from edgemask.methods.parts.memory import SampleTable
 from edgemask.methods.parts.mixing import mix_rows
 from edgemask.methods.parts.schedules import is_asymmetric
@@ -175,7 +176,7 @@ class DISC(WarmupMethod):
     def step(self, phase: Phase, batch: Mapping[str, Batch], clock: Clock) -> StepResult:
         """Return the loss of a batch, both views in one forward pass."""
         index, views, y = batch["train"]
-        logits = self.logits("net", torch.cat(views)).float().chunk(2)
+        logits = full_precision(self.logits("net", torch.cat(views))).chunk(2)
         probabilities = torch.stack([z.softmax(dim=1) for z in logits], dim=1)
         self.probabilities.write(index, probabilities)
         self.seen.write(index, torch.ones_like(index))
@@ -185,17 +186,20 @@ class DISC(WarmupMethod):
         clean, hard, chosen = kinds == _CLEAN, kinds == _HARD, kinds != _REST
         loss = torch.zeros((), device=y.device)
         for z, view in zip(logits, views, strict=True):
-            known = F.cross_entropy(z[clean], y[clean], reduction="sum")
-            unsure = self.gce(z[hard], y[hard]).sum()
-            loss = loss + (known + self.hardness * unsure) / len(y)
-            if int(chosen.sum()) > 1:  # batch normalisation cannot work on a single row
-                loss = loss + self._mixed(view[chosen], self.labels[index][chosen])
+            known = torch.where(clean, F.cross_entropy(z, y, reduction="none"), 0.0)
+            unsure = torch.where(hard, self.gce(z, y), 0.0)
+            loss = loss + (known + self.hardness * unsure).mean()
+            loss = loss + self._mixed(view[chosen], self.labels[index][chosen])
         return StepResult(loss, {"clean": clean.float().mean(), "hard": hard.float().mean()})
 
     def _mixed(self, x: Tensor, labels: Tensor) -> Tensor:
-        target = F.one_hot(labels, self.task.num_classes).to(x.dtype)
-        mixed = mix_rows(x, target, alpha=self.alpha, generator=self.task.generator)
-        return F.cross_entropy(self.logits("net", mixed.inputs), mixed.targets)
+        losses = x.new_zeros(0)
+        if len(x) >= self.least_rows:
+            target = F.one_hot(labels, self.task.num_classes).to(x.dtype)
+            mixed = mix_rows(x, target, alpha=self.alpha, generator=self.task.generator)
+            logits = self.logits("net", mixed.inputs)
+            losses = F.cross_entropy(logits, mixed.targets, reduction="none")
+        return self.task.joint.mean(losses)
 
     def end_epoch(self, epoch: int) -> Mapping[str, float]:
         """Sort the samples of the epoch, then move their thresholds."""

@@ -14,6 +14,7 @@ from edgemask._options import Range
 from edgemask.losses.elr import elr_probabilities, elr_regulariser
 from edgemask.methods.base import Clock, Feed, Method, Phase, Role, StepResult, Task
 from edgemask.methods.options import Count, NonNegative, Share, options
+from edgemask.methods.parts.losses import full_precision
 from edgemask.methods.parts.memory import SampleTable, update_ema
 from edgemask.methods.parts.mixing import mix, mix_rows
 
@@ -174,8 +175,8 @@ class ELRPlus(Method):
         index, (x,), y = batch["train"]
         labels = F.one_hot(y, self.task.num_classes).to(x.dtype)
         mixed = mix_rows(x, labels, alpha=self.mixup, generator=self.task.generator)
-        logits = self.logits(name, mixed.inputs).float()
-        taught = self.logits(self._teacher(name), x, "teacher").float().softmax(dim=1)
+        logits = full_precision(self.logits(name, mixed.inputs))
+        taught = full_precision(self.logits(self._teacher(name), x, "teacher")).softmax(dim=1)
         table = self.targets[name]
         history = self.beta * table[index] + (1 - self.beta) * taught
         table.write(index, history)

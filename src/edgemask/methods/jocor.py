@@ -61,6 +61,7 @@ class JoCoR(SmallLoss):
             z2, y, reduction="none"
         )
         joint = (1 - self.co_lambda) * supervised + self.co_lambda * symmetric_kl(z1, z2)
+        joint, index = self.task.joint.rows(joint), self.task.joint.rows(index)
         easy = small_loss(joint, self.drop)
         self.vote(index, easy)
-        return StepResult(safe_mean(joint, easy), {"selected": len(easy) / len(y)})
+        return StepResult(safe_mean(joint, easy), {"selected": len(easy) / len(joint)})

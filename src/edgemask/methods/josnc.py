@@ -14,11 +14,11 @@ from edgemask.methods.base import Clock, Feed, Phase, Role, StepResult, Task
 from edgemask.methods.consistency import ConsistencyMethod
 from edgemask.methods.options import Count, Positive, Share, options
 from edgemask.methods.parts.losses import (
+    full_precision,
     info_nce,
     js_divergence,
     negative_learning,
     neighbour_consistency,
-    safe_mean,
     symmetric_kl,
 )
 from edgemask.methods.parts.memory import ClassTable, RingQueue, SampleTable, class_means
@@ -191,11 +191,12 @@ class JoSNC(ConsistencyMethod):
 
         view = f1 if self.contrast == "same" else f2
         contrast = info_nce(view, key, self.memory["key"], temperature=_TEMPERATURE).mean()
-        agreement = safe_mean(symmetric_kl(z1, z2, base=2), ~outside)
+        joint = self.task.joint
+        agreement = joint.mean(symmetric_kl(z1, z2, base=2), ~outside)
         if self.neighbour_gradient:
             around = around.with_gradient(f1, self.memory["key"])
         target, found = neighbour_target(around, self.memory["logits"])
-        consistency = safe_mean(neighbour_consistency(z1, target), ~outside & found)
+        consistency = joint.mean(neighbour_consistency(z1, target), ~outside & found)
         loss = (
             ((learnt(z1) + learnt(z2)) / 2).mean()
             + self.alpha * agreement
@@ -238,7 +239,7 @@ class JoSNC(ConsistencyMethod):
         super().after_step(phase, clock)
         parts, self._seen = self._seen, []
         rows = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
-        self.memory.push(**{name: self.task.gather(values) for name, values in rows.items()})
+        self.memory.push(**{name: self.task.joint.rows(values) for name, values in rows.items()})
 
     def end_epoch(self, epoch: int) -> Mapping[str, float]:
         """Raise the thresholds towards the means of their classes."""
@@ -269,4 +270,4 @@ def _logits_and_projection(net: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
     assert isinstance(net, Backbone)
     features = net.encode(x)
     logits: Tensor = net.head(net.neck(features))
-    return logits.float(), net.project(features=features).float()
+    return full_precision(logits), full_precision(net.project(features=features))

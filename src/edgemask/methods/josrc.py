@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from edgemask.methods.base import Clock, Feed, Phase, Role, StepResult
 from edgemask.methods.consistency import ConsistencyMethod
 from edgemask.methods.options import Positive, Share, options
-from edgemask.methods.parts.losses import safe_mean, symmetric_kl
+from edgemask.methods.parts.losses import full_precision, symmetric_kl
 from edgemask.methods.parts.pseudo_labels import co_guess, flattened
 from edgemask.methods.parts.schedules import threshold
 
@@ -89,12 +89,12 @@ class JoSRC(ConsistencyMethod):
     def step(self, phase: Phase, batch: Mapping[str, Batch], clock: Clock) -> StepResult:
         """Return the loss of the student."""
         index, (x1, x2), y = batch["train"]
-        z1, z2 = self.logits("net", x1).float(), self.logits("net", x2).float()
+        z1, z2 = (full_precision(self.logits("net", x)) for x in (x1, x2))
         given, p_clean = self.judge(index, z1, y)
         clean = p_clean >= self.threshold
         logs = {"clean": clean.float().mean()}
         if phase.name == "warmup":
-            return StepResult(safe_mean(_both(z1, z2, given), clean), logs)
+            return StepResult(self.task.joint.mean(_both(z1, z2, given), clean), logs)
         inside = ~clean & (z1.argmax(dim=1) == z2.argmax(dim=1))
         outside = ~clean & ~inside
         target = self._targets(x1, x2, given, inside, outside)
@@ -107,7 +107,8 @@ class JoSRC(ConsistencyMethod):
         self, x1: Tensor, x2: Tensor, given: Tensor, inside: Tensor, outside: Tensor
     ) -> Tensor:
         """Return the given label, the teacher's or a flat one, by the kind of each sample."""
-        teacher = co_guess([self.logits("teacher", x, "teacher").float() for x in (x1, x2)])
+        logits = [full_precision(self.logits("teacher", x, "teacher")) for x in (x1, x2)]
+        teacher = co_guess(logits)
         target = torch.where(inside[:, None], teacher, given)
         return torch.where(outside[:, None], flattened(teacher, self.flatness), target)
 

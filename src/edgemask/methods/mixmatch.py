@@ -101,9 +101,10 @@ class MixMatch(Division):
         )
         logits = self.logits(name, mixed)
         terms["labelled"] = F.cross_entropy(logits[:rows], goal[:rows])
-        terms["prior"] = prior_penalty(logits)
+        terms["prior"] = prior_penalty(self.task.joint.rows(logits))
         if len(logits) > rows:
-            gap = F.mse_loss(logits[rows:].softmax(dim=1), goal[rows:])
+            gaps = F.mse_loss(logits[rows:].softmax(dim=1), goal[rows:], reduction="none")
+            gap = self.task.joint.mean(gaps.mean(dim=1))
             weight = linear_ramp(clock.time, start=self.warmup_epochs, length=self.ramp)
             terms["unlabelled"] = self.unlabelled_weight * weight * gap
         return StepResult(torch.stack(list(terms.values())).sum(), terms)

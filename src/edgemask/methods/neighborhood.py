@@ -233,7 +233,7 @@ class NeighborhoodCollectiveEstimation(Division):
         logits = self.logits(name, mixed.inputs)
         terms = {
             "labelled": F.cross_entropy(logits, mixed.targets),
-            "prior": prior_penalty(logits),
+            "prior": prior_penalty(self.task.joint.rows(logits)),
         }
         views, labels = [], []
         if self.corrects and unlabelled is not None:
@@ -242,12 +242,14 @@ class NeighborhoodCollectiveEstimation(Division):
         if self.strong_labelled:
             views.append(labelled.views[2])
             labels.append(labelled.target)
-        if sum(map(len, labels)) > 1:  # batch normalisation cannot work on one row
+        if labels:
             target = torch.cat(labels)
-            logits = self.logits(name, torch.cat(views))
+            losses = logits.new_zeros(0)
+            if len(target) >= self.least_rows:
+                logits = self.logits(name, torch.cat(views))
+                losses = F.cross_entropy(logits, target, ignore_index=-1, reduction="none")
             # The mean is over all rows, those without a label included.
-            losses = F.cross_entropy(logits, target, ignore_index=-1, reduction="sum")
-            terms["corrected"] = losses / len(target)
+            terms["corrected"] = self.task.joint.mean(losses)
         return StepResult(torch.stack(list(terms.values())).sum(), terms)
 
     def end_epoch(self, epoch: int) -> Mapping[str, float]:

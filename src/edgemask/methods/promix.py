@@ -14,7 +14,7 @@ from edgemask._options import Range
 from edgemask.methods.base import Clock, Feed, Phase, Role, StepResult, Task, backbone
 from edgemask.methods.options import NonNegative, Positive, Share, options
 from edgemask.methods.parts.fmix import fmix
-from edgemask.methods.parts.losses import safe_mean
+from edgemask.methods.parts.losses import full_precision
 from edgemask.methods.parts.memory import ClassTable, SampleTable
 from edgemask.methods.parts.mixing import mix_rows
 from edgemask.methods.parts.pseudo_labels import sharpen
@@ -75,10 +75,11 @@ def guess_more(
     """
     (p, a), (q, b) = first.max(dim=1), second.max(dim=1)
     candidates = ~chosen & (a == b) & (p > tau) & (q > tau)
-    room = max(0, int(share * len(chosen)) - int(chosen.sum()))
+    room = int(share * len(chosen)) - chosen.sum()
     surety = torch.where(candidates, (p + q) / 2, -1.0)
-    best = torch.argsort(surety, descending=True, stable=True)[:room]
-    return chosen | (candidates & torch.zeros_like(chosen).index_fill(0, best, True))  # noqa: FBT003
+    # The place of each row among the surest, the surest first.
+    place = torch.argsort(torch.argsort(surety, descending=True, stable=True))
+    return chosen | (candidates & (place < room))
 
 
 def unbiased(logits: Tensor, prior: Tensor, strength: float) -> Tensor:
@@ -93,7 +94,8 @@ def unbiased(logits: Tensor, prior: Tensor, strength: float) -> Tensor:
 
 
 def _sum_and_count(probabilities: Tensor, rows: Tensor) -> Tensor:
-    return torch.cat([probabilities[rows].sum(dim=0), rows.sum()[None]])
+    chosen = rows.to(probabilities)
+    return torch.cat([chosen @ probabilities, chosen.sum()[None]])
 
 
 class _Outputs(NamedTuple):
@@ -239,12 +241,20 @@ class ProMix(WarmupMethod):
             labels = torch.where(trusted, y, guess.argmax(dim=1))
             chosen = trusted
             if clock.epoch >= self.task.epochs - self._guess_epochs:
-                chosen = guess_more(trusted, *p.values(), tau=self.tau, share=self.guess_share)
+                chosen = self._guess_more(trusted, *p.values())
             terms[name] = self._loss(name, views[0], outputs[name], chosen, labels, clock.epoch)
             sums += [_sum_and_count(p[name], rows) for rows in (chosen, ~chosen)]
         self._seen.append(torch.stack(sums))
         share = self._seen[-1][::2, -1].mean() / len(y)
         return StepResult(torch.stack(list(terms.values())).sum(), {**terms, "selected": share})
+
+    def _guess_more(self, trusted: Tensor, first: Tensor, second: Tensor) -> Tensor:
+        """Fill the selection of the joint batch; return that of this process's part."""
+        rows = self.task.joint.rows
+        more = guess_more(
+            rows(trusted), rows(first), rows(second), tau=self.tau, share=self.guess_share
+        )
+        return self.task.joint.own(more, len(trusted))
 
     def _warm_up(self, x: Tensor, y: Tensor) -> StepResult:
         losses = [
@@ -264,7 +274,7 @@ class ProMix(WarmupMethod):
 
         def both(net: Any, x: Tensor) -> tuple[Tensor, Tensor]:
             features = net.embed(x)
-            return net.head(features).float(), net.auxiliary(features).float()
+            return full_precision(net.head(features)), full_precision(net.auxiliary(features))
 
         z, a = self.run(name, lambda net: both(net, weak))
         z_strong, a_strong = self.run(name, lambda net: both(net, strong))
@@ -280,14 +290,14 @@ class ProMix(WarmupMethod):
         def learnt(weak: Tensor, strong: Tensor) -> Tensor:
             losses = F.cross_entropy(weak + bias, labels, reduction="none")
             losses = losses + gain * F.cross_entropy(strong + bias, labels, reduction="none")
-            return safe_mean(losses, chosen)
+            return self.task.joint.mean(losses, chosen)
 
         loss = learnt(outputs.weak, outputs.strong)
         loss = loss + learnt(outputs.weak_auxiliary, outputs.strong_auxiliary)
-        if gain > 0 and int(chosen.sum()) > 1:  # batch normalisation cannot work on one row
-            target = F.one_hot(labels[chosen], self.task.num_classes).float()
+        if gain > 0:
+            rows, target = x[chosen], F.one_hot(labels[chosen], self.task.num_classes).float()
             for auxiliary in (False, True):
-                loss = loss + gain * self._mixed(name, x[chosen], target, bias, auxiliary=auxiliary)
+                loss = loss + gain * self._mixed(name, rows, target, bias, auxiliary=auxiliary)
         weight = self.unlabelled * self._ramp(epoch, None, 100)
         prior = self.priors[f"{name}/others"].values
         goal = sharpen(unbiased(outputs.weak, prior, self.debias), self.temperature)
@@ -296,27 +306,29 @@ class ProMix(WarmupMethod):
         others = others + gain * F.cross_entropy(
             outputs.strong_auxiliary + bias, goal, reduction="none"
         )
-        return loss + weight * safe_mean(others, ~chosen)
+        return loss + weight * self.task.joint.mean(others, ~chosen)
 
     def _mixed(
         self, name: str, x: Tensor, target: Tensor, bias: Tensor, *, auxiliary: bool
     ) -> Tensor:
         """Return the loss of one classifier on images mixed in one way and in the other."""
         generator = self.task.generator
-        mixes = [mix_rows(x, target, alpha=self.alpha, generator=generator)]
-        if self.fmix:
-            mixes.append(fmix(x, target, alpha=1.0, generator=generator))
+        mixes = []
+        if len(x) >= self.least_rows:
+            mixes.append(mix_rows(x, target, alpha=self.alpha, generator=generator))
+            if self.fmix:
+                mixes.append(fmix(x, target, alpha=1.0, generator=generator))
 
         def logits_of(net: Any) -> Tensor:
             features = net.embed(mixed.inputs)
             logits: Tensor = net.auxiliary(features) if auxiliary else net.head(features)
-            return logits.float() + bias
+            return full_precision(logits) + bias
 
-        loss = torch.zeros((), device=x.device)
+        losses = torch.zeros(len(x) if mixes else 0, device=x.device)
         for mixed in mixes:
             logits = self.run(name, logits_of, "auxiliary" if auxiliary else "main")
-            loss = loss + F.cross_entropy(logits, mixed.targets)
-        return loss
+            losses = losses + F.cross_entropy(logits, mixed.targets, reduction="none")
+        return self.task.joint.mean(losses)
 
     def _ramp(self, epoch: int, length: float | None, published: float) -> float:
         if length is None:
@@ -335,9 +347,9 @@ class ProMix(WarmupMethod):
             return
         mine = torch.stack(self._seen).sum(dim=0)
         self._seen = []
-        sums = self.task.gather(mine.flatten()[None]).sum(dim=0).view_as(mine)
+        sums = self.task.joint.total(mine)
         for prior, row in zip(self.priors.values(), sums, strict=True):
-            mean = row[:-1] / row[-1].clamp(min=1)
+            mean = (row[:-1] / row[-1].clamp(min=1)).to(prior.values)
             moved = torch.lerp(mean, prior.values, self.prior_momentum)
             prior.values = torch.where(row[-1] > 0, moved, prior.values)
 

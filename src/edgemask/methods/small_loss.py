@@ -21,7 +21,7 @@ __all__ = ["SmallLoss"]
 class SmallLoss(Method):
     """Two networks see the same batch; a share of it, growing to the noise rate, is dropped.
 
-    The selection is made within the samples that one process has in a (micro-)batch.
+    The selection is made within the (micro-)batches of all processes together.
 
     Args:
         forget_rate: The last drop rate; None takes the share of wrong labels.

@@ -199,7 +199,8 @@ class SSR(Method):
             alpha=self.alpha,
             generator=self.task.generator,
         )
-        terms = {"labelled": F.cross_entropy(self.logits("net", mixed.inputs), mixed.targets)}
+        losses = F.cross_entropy(self.logits("net", mixed.inputs), mixed.targets, reduction="none")
+        terms = {"labelled": self.task.joint.mean(losses)}
         if self.consistency:
             weak, strong = batch["all"].views
             target = self.run("net", operator.methodcaller("project", weak), "pseudo")

@@ -159,18 +159,19 @@ class UNICON(MixMatch):
         self.trusts[name].write(chosen, 1.0 - divergence[chosen] / math.log(2))
 
     def unlabelled_batch(self, labelled: int, unlabelled: int) -> int:
-        """Return ``int(B / (2 R))``, cut to what the processes can share evenly."""
+        """Return ``int(B / (2 R))``, at least one for each process."""
         ratio = labelled / max(labelled + unlabelled, 1)
-        processes = len(self.task.gather(torch.zeros(1)))
         size = int(self.task.batch_size / (2 * ratio)) if ratio else self.task.batch_size
-        return max(size // processes, 1) * processes
+        return max(size, self.task.joint.count)
 
     def more_terms(self, name: str, unlabelled: Batch) -> dict[str, Tensor]:
         """Return the contrastive loss; the classifier has no part in it."""
         if not self.contrastive:
             return {}
         projections = [
-            self.run(name, operator.methodcaller("project", view), "auxiliary")
+            self.task.joint.rows(
+                self.run(name, operator.methodcaller("project", view), "auxiliary")
+            )
             for view in unlabelled.views[-2:]
         ]
         loss = contrastive_loss(*projections, temperature=self.contrastive_temperature)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
-from edgemask.errors import UserError
+from edgemask.errors import UserError, one_line
 from edgemask.models.base import Backbone
 
 __all__ = ["Adapter"]
@@ -67,7 +67,7 @@ class Adapter(Backbone):
         except Exception as error:
             raise UserError(
                 f"{label} cannot take an input of shape {tuple(probe.shape[1:])} "
-                f"({type(error).__name__}: {error}). Images have to be of the size that the model "
+                f"({one_line(error)}). Images have to be of the size that the model "
                 "is made for: resize them and give that input_shape"
             ) from error
         self.train(training)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from edgemask._options import checked
-from edgemask.errors import MissingExtraError, UserError
+from edgemask.errors import MissingExtraError, UserError, one_line
 from edgemask.models.adapter import Adapter
 from edgemask.models.base import check_image_shape
 
@@ -147,7 +147,8 @@ def _configuration(name: str, num_classes: int, changes: Mapping[str, Any]) -> A
     except (OSError, ValueError, KeyError) as error:
         raise UserError(
             f"hf:{name} is neither a local folder with a config.json nor a model that the hub gave "
-            f"out ({error}). Check the name and the network, or give the path of a downloaded model"
+            f"out ({one_line(error)}). Check the name and the network, or give the path of a "
+            "downloaded model"
         ) from error
     for key, value in changes.items():
         if not hasattr(settings, key):
@@ -198,10 +199,10 @@ def _build(name: str, settings: Any, task: str, pretrained: bool) -> nn.Module:
         )
     except Exception as error:
         if not pretrained:
-            raise UserError(f"hf:{name} cannot be built: {error}") from error
+            raise UserError(f"hf:{name} cannot be built: {one_line(error)}") from error
         raise UserError(
             f"the pretrained weights of hf:{name} cannot be fetched or used "
-            f"({type(error).__name__}: {error}). Check the network, or use pretrained=False to "
+            f"({one_line(error)}). Check the network, or use pretrained=False to "
             "start from random weights, or give the path of a downloaded model"
         ) from error
     return net.train()

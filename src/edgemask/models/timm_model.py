@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from edgemask.errors import MissingExtraError, UserError
+from edgemask.errors import MissingExtraError, UserError, one_line
 from edgemask.models.adapter import Adapter
 from edgemask.models.base import check_image_shape
 
@@ -99,13 +99,17 @@ def _build(
             name, pretrained=pretrained, num_classes=num_classes, **options
         )
     except TypeError as error:
-        raise UserError(f"timm:{name} does not take the options {options}: {error}") from error
+        raise UserError(
+            f"timm:{name} does not take the options {options}: {one_line(error)}"
+        ) from error
     except Exception as error:
         if not pretrained and local:
-            raise UserError(f"timm:{name} cannot be built with {options}: {error}") from error
+            raise UserError(
+                f"timm:{name} cannot be built with {options}: {one_line(error)}"
+            ) from error
         raise UserError(
             f"the pretrained weights of timm:{name} cannot be fetched or used "
-            f"({type(error).__name__}: {error}). Check the network, or use pretrained=False to "
+            f"({one_line(error)}). Check the network, or use pretrained=False to "
             "start from random weights, or pretrained=FILE with weights that were saved before"
         ) from error
     return net

@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 __all__ = [
     "contrastive_loss",
+    "full_precision",
     "info_nce",
     "js_divergence",
     "kl_divergence",
@@ -21,6 +22,11 @@ __all__ = [
     "safe_mean",
     "symmetric_kl",
 ]
+
+
+def full_precision(values: Tensor) -> Tensor:
+    """Return values in float32 at least."""
+    return values if values.dtype == torch.float64 else values.float()
 
 
 def kl_divergence(log_p: Tensor, log_q: Tensor, *, base: float = math.e) -> Tensor:
@@ -50,8 +56,8 @@ def symmetric_kl(first: Tensor, second: Tensor, *, base: float = math.e) -> Tens
         second: Logits of q.
         base: Base of the logarithm.
     """
-    log_p = F.log_softmax(first.float(), dim=-1)
-    log_q = F.log_softmax(second.float(), dim=-1)
+    log_p = F.log_softmax(full_precision(first), dim=-1)
+    log_q = F.log_softmax(full_precision(second), dim=-1)
     # The two sums in one: sum (p - q) (log p - log q).
     return ((log_p.exp() - log_q.exp()) * (log_p - log_q)).sum(dim=-1) / math.log(base)
 
@@ -95,6 +101,9 @@ def safe_mean(values: Tensor, rows: Tensor | None = None) -> Tensor:
         >>> float(safe_mean(values, torch.tensor([], dtype=torch.long)))
         0.0
     """
+    if rows is not None and rows.dtype == torch.bool:
+        # Not values[rows], whose size the host would have to wait for.
+        return torch.where(rows, values, 0.0).sum() / rows.sum().clamp(min=1)
     chosen = values if rows is None else values[rows]
     return chosen.sum() / max(len(chosen), 1)
 
@@ -111,8 +120,8 @@ def negative_entropy(logits: Tensor, *, rectified: bool = False) -> Tensor:
         Pereyra et al., Regularizing Neural Networks by Penalizing Confident Output Distributions,
         ICLR workshop 2017.
     """
-    logits = logits.float().clamp(min=0) if rectified else logits.float()
-    log_p = F.log_softmax(logits, dim=1)
+    logits = full_precision(logits)
+    log_p = F.log_softmax(logits.clamp(min=0) if rectified else logits, dim=1)
     return (log_p.exp() * log_p).sum(dim=1)
 
 
@@ -126,7 +135,7 @@ def negative_learning(logits: Tensor, wrong: Tensor) -> Tensor:
     Reference:
         Kim et al., NLNL: Negative Learning for Noisy Labels, ICCV 2019.
     """
-    log_p = F.log_softmax(logits.float(), dim=1)
+    log_p = F.log_softmax(full_precision(logits), dim=1)
     # log(1 - p), with 1e-7 in it so that a sure p stays finite; the released codes do the same.
     log_not = torch.log1p(1e-7 - log_p.exp())
     if wrong.ndim == 1:
@@ -147,7 +156,8 @@ def info_nce(query: Tensor, positive: Tensor, negatives: Tensor, *, temperature:
         He et al., Momentum Contrast for Unsupervised Visual Representation Learning, CVPR 2020.
     """
     near = (query * positive).sum(dim=1, keepdim=True)
-    logits = torch.cat([near, query @ negatives.t()], dim=1).float() / temperature
+    far = query @ negatives.t().to(query)
+    logits = full_precision(torch.cat([near, far], dim=1)) / temperature
     return -F.log_softmax(logits, dim=1)[:, 0]
 
 
@@ -162,7 +172,7 @@ def neighbour_consistency(logits: Tensor, target: Tensor, *, temperature: float 
     Reference:
         Iscen et al., Learning with Neighbor Consistency for Noisy Labels, CVPR 2022.
     """
-    log_p = F.log_softmax(logits.float() / temperature, dim=1)
+    log_p = F.log_softmax(full_precision(logits) / temperature, dim=1)
     log_q = target.clamp(min=1e-6).log()
     return temperature**2 * kl_divergence(log_p, log_q, base=2)
 
@@ -182,7 +192,7 @@ def contrastive_loss(first: Tensor, second: Tensor, *, temperature: float = 0.05
         ICML 2020.
     """
     size = len(first)
-    both = torch.cat([first, second]).float()
+    both = full_precision(torch.cat([first, second]))
     similarity = both @ both.t() / temperature
     itself = torch.eye(2 * size, dtype=torch.bool, device=both.device)
     partner = torch.arange(2 * size, device=both.device).roll(size)
@@ -199,7 +209,8 @@ def negative_cosine(prediction: Tensor, target: Tensor) -> Tensor:
     Reference:
         Chen and He, Exploring Simple Siamese Representation Learning, CVPR 2021.
     """
-    return -F.cosine_similarity(prediction.float(), target.detach().float(), dim=1)
+    target = full_precision(target.detach())
+    return -F.cosine_similarity(full_precision(prediction), target, dim=1)
 
 
 def prior_penalty(logits: Tensor) -> Tensor:
@@ -208,7 +219,7 @@ def prior_penalty(logits: Tensor) -> Tensor:
     It keeps a network that learns from its own guesses from putting everything in one class.
 
     Args:
-        logits: Scores of a batch, ``(B, C)``.
+        logits: Scores of a batch, ``(B, C)``, of all processes.
 
     Reference:
         Tanaka et al., Joint Optimization Framework for Learning with Noisy Labels, CVPR 2018, as in
@@ -217,5 +228,5 @@ def prior_penalty(logits: Tensor) -> Tensor:
     prior = 1.0 / logits.shape[1]
     # The mean of probabilities from their logarithms: a class that nobody is predicted as has a
     # finite penalty and a gradient.
-    log_mean = logits.float().log_softmax(dim=1).logsumexp(dim=0) - math.log(len(logits))
+    log_mean = full_precision(logits).log_softmax(dim=1).logsumexp(dim=0) - math.log(len(logits))
     return (prior * (math.log(prior) - log_mean)).sum()

@@ -96,17 +96,17 @@ class SampleTable:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the table."""
-        return {"values": self.values, "written": self._written}
+        return {"values": self.values}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take a table of the same shape."""
+        """Take a table of the same shape, as one that all processes agree on."""
         if state["values"].shape != self.values.shape:
             raise ValueError(
                 f"the stored table has shape {tuple(state['values'].shape)}, "
                 f"this run needs {tuple(self.values.shape)}"
             )
         self.values = state["values"].to(self.values)
-        self._written = state["written"].to(self._written)
+        self._written.zero_()
 
 
 def joined_rows(values: Tensor, written: Tensor, total: Callable[[Tensor], Tensor]) -> Tensor:

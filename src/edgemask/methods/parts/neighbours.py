@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from edgemask._random import torch_stream
 from edgemask.errors import EdgeMaskWarning
+from edgemask.methods.parts.losses import full_precision
 
 __all__ = ["MOST_KEYS", "Neighbours", "balanced_votes", "nearest_neighbours", "nearest_samples"]
 
@@ -36,7 +37,9 @@ class Neighbours(NamedTuple):
 
     def with_gradient(self, queries: Tensor, keys: Tensor) -> Neighbours:
         """Return the same neighbours with similarities that carry the queries' gradient."""
-        similarity = torch.einsum("bd,bkd->bk", queries.float(), keys[self.position].float())
+        queries = full_precision(queries)
+        near = keys[self.position].to(queries)
+        similarity = torch.einsum("bd,bkd->bk", queries, near)
         return Neighbours(torch.where(self.found, similarity, -torch.inf), self.position)
 
 

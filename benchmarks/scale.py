@@ -90,7 +90,10 @@ def train_on_table(
     labels = draw.integers(0, classes, samples)
     centres = draw.standard_normal((classes, features)).astype(np.float32)
     x = centres[labels] + draw.standard_normal((samples, features), dtype=np.float32)
-    bundle = from_arrays(x, labels, x_test=x[:100], y_test=labels[:100], clean=True)
+    names = [str(number) for number in range(classes)]
+    bundle = from_arrays(
+        x, labels, x_test=x[:100], y_test=labels[:100], class_names=names, clean=True
+    )
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         config = resolve(

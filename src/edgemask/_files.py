@@ -75,10 +75,14 @@ def write_json(path: Path, value: Any) -> None:
 
 def write_arrays(path: Path, arrays: dict[str, NDArray[Any]]) -> None:
     """Write named arrays as one compressed ``.npz`` in one piece."""
+    # numpy has a switch against pickled objects, but before 2.1 stored it as one more array.
+    objects = [name for name, array in arrays.items() if np.asarray(array).dtype.hasobject]
+    if objects:
+        raise ValueError(f"the array {objects[0]!r} holds objects, which are not written to files")
 
     def write(file: IO[bytes]) -> None:
         memory = io.BytesIO()
-        np.savez_compressed(memory, allow_pickle=False, **arrays)
+        np.savez_compressed(memory, **arrays)
         file.write(seal(memory.getvalue()))
 
     atomic_write(path, write)

@@ -11,9 +11,19 @@ import numpy as np
 import pytest
 import torch
 
-from edgemask._files import atomic_write, write_json
+from edgemask._files import atomic_write, write_arrays, write_json
 from edgemask.engine.checkpoint import VERSION, Checkpoints
 from edgemask.errors import EdgeMaskWarning, UserError
+
+
+def test_arrays_are_what_was_given_and_never_objects(tmp_path):
+    write_arrays(tmp_path / "x.npz", {"a": np.arange(3), "b": np.array("text")})
+    with np.load(tmp_path / "x.npz", allow_pickle=False) as stored:
+        assert sorted(stored) == ["a", "b"]
+        assert stored["a"].tolist() == [0, 1, 2]
+    with pytest.raises(ValueError, match="'a' holds objects"):
+        write_arrays(tmp_path / "y.npz", {"a": np.array([{}])})
+    assert not (tmp_path / "y.npz").exists()
 
 
 def test_a_writer_that_fails_leaves_the_old_file(tmp_path):

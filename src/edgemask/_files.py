@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from edgemask.errors import UserError
 from edgemask.runs import seal
@@ -73,7 +72,7 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value, indent=2, allow_nan=False) + "\n")
 
 
-def write_arrays(path: Path, arrays: dict[str, NDArray[Any]]) -> None:
+def write_arrays(path: Path, arrays: dict[str, Any]) -> None:
     """Write named arrays as one compressed ``.npz`` in one piece."""
     # numpy has a switch against pickled objects, but before 2.1 stored it as one more array.
     objects = [name for name, array in arrays.items() if np.asarray(array).dtype.hasobject]

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgemask.data import BalancedSubset, Batch, DataBundle, Loader, from_arrays
+from edgemask.data.splits import TensorSplit
 from edgemask.errors import DataError, UserError
 from sweeps import sweep
 
@@ -260,3 +261,16 @@ def test_mistakes_are_named(bundle: DataBundle, arguments: dict, message: str) -
 def test_views_by_name_need_a_bundle(bundle: DataBundle) -> None:
     with pytest.raises(ValueError, match="bundle="):
         Loader(bundle.train, batch_size=8)
+
+
+def test_samples_that_are_neither_images_nor_features_nor_tokens_are_refused():
+    labels = np.zeros(4, np.int64)
+    for shape, dtype in (((4, 5), torch.uint8), ((4, 3, 2, 2), torch.int32), ((4, 5), torch.int32)):
+        with pytest.raises(DataError, match="samples must be uint8 images"):
+            TensorSplit(torch.zeros(shape, dtype=dtype), labels)
+    for shape, dtype in (
+        ((4, 3, 2, 2), torch.uint8),
+        ((4, 5), torch.float32),
+        ((4, 5), torch.int64),
+    ):
+        assert len(TensorSplit(torch.zeros(shape, dtype=dtype), labels)) == 4

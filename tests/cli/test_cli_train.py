@@ -60,7 +60,8 @@ def test_a_line_an_epoch_where_there_is_no_terminal(call, tmp_path):
     text = call("train", *SMALL, "--out", tmp_path / "run").stdout
     lines = [line for line in text.splitlines() if line.startswith("epoch ")]
     assert [line.split()[1] for line in lines] == ["1/2", "2/2"]
-    assert all("test" in line and "memorised" in line and "edges kept" in line for line in lines)
+    assert all("test" in line and "edges kept" in line for line in lines)
+    assert "memorised" in lines[-1]  # of an epoch whose samples were recorded
     assert f"edgemask report {tmp_path / 'run'}" in text
 
 

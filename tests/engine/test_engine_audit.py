@@ -73,6 +73,7 @@ def test_every_sample_is_judged_and_the_same_call_goes_on(table, tmp_path):
     np.testing.assert_allclose(other.trust, audit.trust, atol=1e-6)
 
 
+@pytest.mark.long
 def test_worker_processes_give_the_same_result(table, tmp_path):
     path, _, _ = table
     options = {"folds": 2, "epochs": 2}

@@ -43,8 +43,14 @@ def launch(settings: dict, out: Path, processes: int) -> None:
     [
         {},
         # A memory by sample, and two micro-batches a step (of which the first one would be scored).
-        {"loss": {"name": "elr"}, "train": {"accumulate": 2}, "head": {"name": "linear"}},
-        {"data": {"validation": 0.1}, "train": {"epochs": 3, "select": "validation"}},
+        pytest.param(
+            {"loss": {"name": "elr"}, "train": {"accumulate": 2}, "head": {"name": "linear"}},
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            {"data": {"validation": 0.1}, "train": {"epochs": 3, "select": "validation"}},
+            marks=pytest.mark.long,
+        ),
     ],
     ids=["ce", "elr-accumulate", "selected"],
 )

@@ -296,7 +296,7 @@ def cluster(gate):
     machines.shutdown()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_lost_machine_loses_nothing(cluster, gate, tmp_path):
     machines, nodes = cluster
     layers = [merge(GATED, {"train": {"seed": seed}}) for seed in (0, 1)]

@@ -244,7 +244,7 @@ def test_flags_of_a_single_process_stay_on_the_host():
     assert Processes(folder=None).any(*flags) == flags
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_processes_stop_together_and_go_on_with_their_own_sums(tmp_path):
     worker = Path(__file__).with_name("ddp_stop_worker.py")
     for name, stop in (("whole", 0), ("parts", 1), ("parts", 0)):

@@ -28,7 +28,7 @@ WORKER = HERE / "ranks_worker.py"
 # networks at once, networks that take turns on a division, a queue.
 RESUMED = ("supervised", "sop", "jocor", "dividemix", "jo-snc")
 # One of each kind of loop; the others are in the long test.
-USUAL = (*RESUMED, "unicon", "promix", "disc", "sem")
+USUAL = (*RESUMED, "promix")
 
 
 def alone(jobs: list[dict]) -> subprocess.Popen:

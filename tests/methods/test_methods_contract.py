@@ -88,11 +88,11 @@ def test_every_method_runs_with_every_head(name, head, tiny, tmp_path, watched):
     settings = {"method": {"name": name}, "head": {"name": head}, "data": {"limit": 64}}
     run = train(tiny(settings), out=tmp_path / "run")
     assert run.finished
-    masks = head in MASKING
-    assert masks == hasattr(HEADS[head](4, 2), "steps")
+    counts = hasattr(HEADS[head](4, 2), "steps")
+    assert counts or head not in MASKING
     for method, phase, made, _ in watched:
         expected = {net: int(net in phase.learners) for net in method.networks}
-        assert made == (expected if masks else {}), phase.name
+        assert made == (expected if counts else {}), phase.name
     trust = run.trust
     assert len(trust) == 64
     assert ((trust >= 0) & (trust <= 1)).all()

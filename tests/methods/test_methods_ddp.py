@@ -39,11 +39,11 @@ def equal(first, second):
 @pytest.mark.parametrize(
     "name",
     [
-        *("ca2c", "jo-snc", "promix"),
+        "ca2c",
         *(
             pytest.param(name, marks=pytest.mark.long)
             for name in (
-                *("dividemix", "ssr", "neighborhood-collective-estimation"),
+                *("jo-snc", "promix", "dividemix", "ssr", "neighborhood-collective-estimation"),
                 *("elr-plus", "disc", "clipcleaner"),
             )
         ),

@@ -73,7 +73,7 @@ def numbers_of(name: str, samples: int, folder: Path) -> int:
     return numbers.count
 
 
-@pytest.mark.slow  # two runs of every method, each operation counted
+@pytest.mark.long  # two runs of every method, each operation counted
 def test_work_grows_with_the_samples(monkeypatch):
     monkeypatch.setattr(neighbours, "MOST_KEYS", 64)  # as if 384 were more than 50,000
     found = {}

@@ -42,9 +42,9 @@ def correct(
     as_json: Json = False,
 ) -> None:
     """Write data with corrected labels; the original is not changed."""
+    from edgemask._text import printable
     from edgemask.cli.screen import count, print_json
     from edgemask.engine.correct import write_corrected
-    from edgemask.report.escape import printable
 
     written = write_corrected(data, corrections, out, label=label, id=id_, copy=copy)
     if as_json:

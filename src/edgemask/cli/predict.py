@@ -96,7 +96,7 @@ def _array(path: Path, key: str) -> NDArray[Any]:
 
 
 def _csv(rows: list[dict[str, Any]]) -> str:
-    from edgemask.report.escape import as_csv
+    from edgemask._text import as_csv
 
     flat = []
     for row in rows:

@@ -42,7 +42,7 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def _visible(text: str) -> str:
-    from edgemask.report.escape import printable
+    from edgemask._text import printable
 
     return "\n".join(printable(line, max_length=None) for line in text.split("\n"))
 
@@ -95,7 +95,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, right:
     from rich.table import Table
     from rich.text import Text
 
-    from edgemask.report.escape import printable
+    from edgemask._text import printable
 
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for number, title in enumerate(columns):

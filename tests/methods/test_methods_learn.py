@@ -42,7 +42,13 @@ FLOORS = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", FLOORS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.long] if name in ("ca2c", "josnc") else [])
+        for name in FLOORS
+    ],
+)
 def test_better_than_plain_and_knows_the_wrong_labels(name, folder):
     views, accuracy, precision, recall = FLOORS[name]
     run = train(RECIPES[f"digits/{name}"].config(QUIET), out=folder / name)

@@ -155,7 +155,10 @@ def plain(tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", FLOORS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.long] if name == "cdr" else []) for name in FLOORS],
+)
 def test_better_than_plain_training(name, plain, tmp_path):
     views, seeds = "weak" if name == "sop" else "none", range(3 if name == "cdr" else 1)
     recipe = RECIPES[f"digits/{name}"].layer()

@@ -18,7 +18,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -37,6 +36,7 @@ from problems import PROBLEMS, Problem
 
 import edgemask as em
 from _measure import table
+from edgemask.engine.jobs import code_commit
 from edgemask.reproduce.compare import PairedDifference, paired_difference
 
 RESULTS = Path(__file__).resolve().parents[2] / "results" / "suite"
@@ -82,17 +82,8 @@ def run_one(problem: Problem, candidate: str, changes: dict[str, Any], seed: int
         "wrong": summary["noise"].get("realised_rate"),
         "cpu_seconds": round(time.process_time() - started, 2),
         "config": summary["config_hash"],
-        "commit": commit(),
+        "commit": code_commit(),
     }
-
-
-def commit() -> str | None:
-    """Return the commit of the code."""
-    words = ["git", "rev-parse", "--short=12", "HEAD"]
-    done = subprocess.run(  # noqa: S603
-        words, capture_output=True, check=False, text=True, cwd=RESULTS.parents[1]
-    )
-    return done.stdout.strip() or None
 
 
 def run(options: argparse.Namespace) -> None:

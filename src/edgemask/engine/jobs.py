@@ -36,6 +36,7 @@ __all__ = [
     "JobRunner",
     "JobsStopped",
     "RunJob",
+    "code_commit",
     "import_modules",
     "job_record",
     "job_state",
@@ -168,7 +169,7 @@ class _StartObserver(Observer):
 
     def on_start(self, info: RunInfo) -> None:
         self.started = True
-        _record(info.path, "running", pid=os.getpid(), commit=_commit())
+        _record(info.path, "running", pid=os.getpid(), commit=code_commit())
 
 
 def _record(folder: Path, state: str, error: str = "", **facts: Any) -> None:
@@ -218,7 +219,7 @@ def run_job(job: RunJob, *, imports: Sequence[str] = (), patience: float = 20.0)
 
 
 @functools.cache
-def _commit() -> str | None:
+def code_commit() -> str | None:
     """Return the commit of the code, with ``+`` if files differ from it; None outside git."""
 
     def git(*words: str) -> str:

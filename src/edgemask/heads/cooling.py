@@ -9,7 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from edgemask._options import Range, checked
-from edgemask.heads.steps import MaskingHead, check_features, to_linear
+from edgemask.heads.scaled import times
+from edgemask.heads.steps import MaskingHead, check_features
 
 __all__ = ["CoolingLinear"]
 
@@ -64,10 +65,9 @@ class CoolingLinear(MaskingHead, nn.Linear):
     @property
     def factor(self) -> Tensor:
         """The factor of the last step; 1 before the first."""
-        made = (
-            (self.steps - 1).clamp_min(0).to(torch.promote_types(self.weight.dtype, torch.float32))
-        )
-        return (1.0 / (1.0 + made / self.half_at)).clamp_min(self.least)
+        dtype = torch.promote_types(self.weight.dtype, torch.float32)
+        before = (self.steps - 1).clamp_min(0).to(dtype)
+        return (1.0 / (1.0 + before / self.half_at)).clamp_min(self.least)
 
     def next_mask(self, samples: Tensor) -> Tensor:
         self.steps.add_(1)
@@ -82,11 +82,7 @@ class CoolingLinear(MaskingHead, nn.Linear):
 
     def to_plain(self) -> nn.Linear:
         """Return the plain layer with the same logits."""
-        plain = to_linear(self)
-        plain.weight = nn.Parameter(self.weight.detach() * self.factor)
-        if self.bias is not None:
-            plain.bias = nn.Parameter(self.bias.detach() * self.factor)
-        return plain
+        return times(self, self.factor)
 
     def extra_repr(self) -> str:
         return f"{nn.Linear.extra_repr(self)}, least={self.least}, half_at={self.half_at}"

@@ -10,7 +10,16 @@ from torch import Tensor, nn
 from edgemask._options import Range, checked
 from edgemask.heads.steps import check_features, to_linear
 
-__all__ = ["ScaledLinear"]
+__all__ = ["ScaledLinear", "times"]
+
+
+def times(head: nn.Linear, factor: Tensor | float) -> nn.Linear:
+    """Return the plain layer whose logits are a head's times a factor."""
+    plain = to_linear(head)
+    plain.weight = nn.Parameter(head.weight.detach() * factor)
+    if head.bias is not None:
+        plain.bias = nn.Parameter(head.bias.detach() * factor)
+    return plain
 
 
 class ScaledLinear(nn.Linear):
@@ -57,11 +66,7 @@ class ScaledLinear(nn.Linear):
 
     def to_plain(self) -> nn.Linear:
         """Return the plain layer with the same logits."""
-        plain = to_linear(self)
-        plain.weight = nn.Parameter(self.weight.detach() * self.scale)
-        if self.bias is not None:
-            plain.bias = nn.Parameter(self.bias.detach() * self.scale)
-        return plain
+        return times(self, self.scale)
 
     def extra_repr(self) -> str:
         """Show the scale beside the sizes."""

@@ -197,6 +197,15 @@ def test_an_unfinished_run_says_how_to_go_on(make_run: RunMaker, tmp_path: Path)
     assert "How to repeat it" in text
 
 
+def test_a_page_of_several_runs_counts_the_unfinished_ones(
+    make_run: RunMaker, tmp_path: Path
+) -> None:
+    runs = [make_run(seed=seed, finished=seed != 1) for seed in range(3)]
+    for chosen, badge in ((runs, "1 unfinished"), (runs[::2], "finished")):
+        page = write_report(chosen, tmp_path / badge).html.read_text(encoding="utf-8")
+        assert re.findall(r'class="badge[^"]*"[^>]*>([^<]*)<', page) == [badge]
+
+
 def test_an_unfinished_run_shows_what_is_known_of_its_samples_so_far(
     make_run: RunMaker, tmp_path: Path
 ) -> None:
@@ -224,6 +233,7 @@ def test_an_unfinished_run_shows_what_is_known_of_its_samples_so_far(
 def test_an_empty_run_has_a_page(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "config.yaml").write_text("name: just started\n")
+    assert read_run(tmp_path / "run").num_classes == 0
     text = write_report([tmp_path / "run"], tmp_path / "out").html.read_text()
     assert "No epoch has been finished yet." in text
     parse(tmp_path / "out" / "report.html")

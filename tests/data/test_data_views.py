@@ -22,7 +22,7 @@ from edgemask.data.augment.policies import (
     RandomRotation,
     sub_policies,
 )
-from edgemask.data.images import Fit
+from edgemask.data.images import Fit, _inception_window
 from edgemask.errors import UserError
 from sweeps import sweep
 
@@ -266,6 +266,11 @@ def test_random_fit_covers_the_image_and_center_fit_its_middle() -> None:
     assert int(corners.max()) <= 40
     assert int(corners.max()) > 37
     assert Fit(60, 100)(image, torch_stream(0))[:2, 0, 0].tolist() == [20, 20]
+
+
+def test_a_resized_crop_may_be_a_single_pixel_wide() -> None:
+    found = {_inception_window(2, 2, torch_stream(seed)) for seed in range(200)}
+    assert found == {(1, 1), (1, 2), (2, 1), (2, 2)}
 
 
 # recipes ----------------------------------------------------------------------------------------

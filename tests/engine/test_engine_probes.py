@@ -6,12 +6,13 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+import torch
 from safetensors.torch import load_file
 
-from edgemask.engine import Observer, config_hash, fit, train
+from edgemask.engine import Objects, Observer, config_hash, fit, train
 from edgemask.engine.probes import Probes
 from edgemask.errors import UserError
-from edgemask.methods import Clock
+from edgemask.methods import Clock, Supervised
 from sweeps import sweep
 
 ALL = ["gradient_error", "bounds", "criteria", "overlap", "calibration", "confidence"]
@@ -123,3 +124,19 @@ def test_true_labels_are_needed(tmp_path):
             epochs=1,
             out=tmp_path / "run",
         )
+
+
+def test_a_pass_without_gradient_before_the_training_pass_is_not_measured(tiny, tmp_path):
+    class Looks(Supervised):
+        def step(self, phase, batch, clock):
+            with torch.no_grad():
+                self.nets["net"].eval()(batch["train"].views[0])
+            self.nets["net"].train()
+            return super().step(phase, batch, clock)
+
+    layer = {"train": {"epochs": 1}, "log": {"record": ["gradient_error"]}}
+    plain = train(tiny(layer), out=tmp_path / "plain")
+    config = tiny(layer, {"method": {"name": "object:looks"}})
+    run = train(config, out=tmp_path / "run", objects=Objects(method=Looks()))
+    assert _same_weights(plain, run)
+    assert run.history[0]["train/gradient_error"] == plain.history[0]["train/gradient_error"]

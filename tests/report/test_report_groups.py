@@ -20,7 +20,9 @@ from report.rundirs import RunMaker
 @pytest.fixture(scope="module")
 def runs(make_run: RunMaker) -> list[Path]:
     return [
-        make_run(f"{loss}-{head}-{seed}", loss=loss, head=head, seed=seed, lift=lift, epochs=6)
+        make_run(
+            f"{loss}-{head}-{'cba'[seed]}", loss=loss, head=head, seed=seed, lift=lift, epochs=6
+        )
         for loss, head, lift in (("ce", "linear", 0.4), ("ce", "sem", 0.5), ("jal", "sem", 0.6))
         for seed in (2, 0, 1)
     ]

@@ -15,9 +15,11 @@ from torch import nn
 from torch.utils.data import Dataset
 
 import edgemask as em
+from edgemask._options import checked
 from edgemask.engine import load_run, resume
 from edgemask.engine.fingerprint import UnidentifiedError, file_fingerprint, fingerprint
 from edgemask.errors import EdgeMaskWarning, UserError
+from edgemask.losses.base import loss
 
 TRACKERS = {"log": {"trackers": []}}
 QUICK = {**TRACKERS, "data": {"limit": 40, "test_limit": 20}}
@@ -251,6 +253,21 @@ def closing(weight):
     return Closed(), function
 
 
+def registrable(value):
+    """Classes whose constructors check their arguments, as ours do."""
+
+    @loss
+    class Weighted(em.losses.GCELoss):
+        weight: tuple[float, ...] = (1.0, value)
+
+    class Scaled(nn.Linear):
+        @checked
+        def __init__(self, inputs: int, outputs: int, *, rate: float = value):
+            super().__init__(inputs, outputs)
+
+    return Weighted, Scaled
+
+
 def test_fingerprints_tell_values_apart_and_know_them_again():
     class Slots:
         __slots__ = ("value",)
@@ -267,6 +284,8 @@ def test_fingerprints_tell_values_apart_and_know_them_again():
         lambda v: np.array([v, None]),
         lambda v: torch.tensor([v], dtype=torch.bfloat16),
         lambda v: MyLoss(v).forward,
+        lambda v: registrable(v)[0],
+        lambda v: registrable(v)[1],
     ]
     for make in kinds:
         first, again, other = pair(make, 1, 1, 2)

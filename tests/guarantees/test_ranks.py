@@ -27,8 +27,9 @@ WORKER = HERE / "ranks_worker.py"
 # Runs that also change the number of processes half-way: one network, a memory by sample, two
 # networks at once, networks that take turns on a division, a queue.
 RESUMED = ("supervised", "sop", "jocor", "dividemix", "jo-snc")
-# One of each kind of loop; the others are in the long test.
-USUAL = (*RESUMED, "promix")
+# One of each kind of loop, and losses that are not a mean over samples; the others are in the long
+# test.
+USUAL = (*RESUMED, "promix", "anl-ce-er", "class weights")
 
 
 def alone(jobs: list[dict]) -> subprocess.Popen:

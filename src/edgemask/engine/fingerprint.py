@@ -162,6 +162,12 @@ def _(value: types.MethodType, hasher: _Hasher) -> None:
     hasher.add([value.__func__, value.__self__])
 
 
+@_contents.register
+def _(value: inspect.Signature, hasher: _Hasher) -> None:
+    for parameter in value.parameters.values():
+        hasher.add([parameter.name, int(parameter.kind), parameter.default])
+
+
 @_contents.register(types.ModuleType)
 @_contents.register(types.BuiltinFunctionType)
 def _(value: Any, hasher: _Hasher) -> None:

@@ -98,8 +98,8 @@ class Loss(nn.Module):
     Args:
         scale: Factor of the whole loss.
         weight: Weight of each class, (C,). As in torch's cross entropy, a sample counts with the
-            weight of its label, and the mean is divided by the sum of the weights. A soft target
-            has the mean weight of its labels.
+            weight of its label, and the mean is divided by the sum of the weights, over all
+            processes of a distributed job. A soft target has the mean weight of its labels.
         ignore_index: Samples with this label count nothing and get no gradient.
         reduction: ``"mean"`` over the batch or ``"none"`` for one value per sample. The mean of
             an empty batch, or of one whose labels are all ignored, is zero.
@@ -194,7 +194,11 @@ class Loss(nn.Module):
             values = torch.where(weights > 0, weights * values, 0.0)
         if self.reduction == "none":
             return values.reshape(rows.shape)
-        return values.sum() / weights.sum().clamp(min=torch.finfo(values.dtype).tiny)
+        sums = torch.stack([values.sum(), weights.sum()])
+        if self.class_weight is not None:  # the mean of the joint batch of all processes
+            sums, _ = over_processes(sums, sums.new_full((), len(values)))
+        total, size = sums.unbind()
+        return total / size.clamp(min=torch.finfo(values.dtype).tiny)
 
     def _row_weights(self, rows: Rows, values: Tensor) -> Tensor:
         """Return how much each row counts in the mean, (N, 1)."""

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,7 +19,9 @@ from torch import nn
 
 import edgemask as em
 from edgemask.data import from_arrays, load
+from edgemask.engine import Observer
 from edgemask.engine.failures import is_out_of_memory
+from edgemask.engine.remarks import ChanceWatch
 from edgemask.errors import DataError, EdgeMaskWarning, UserError
 from edgemask.losses import LOSSES
 from guarantees import forked
@@ -100,6 +103,58 @@ def test_training_that_has_collapsed_warns_once_or_stops(losses, tmp_path):
         texts = [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
         for sign in ("training has collapsed", "stayed at chance"):
             assert sum(sign in text for text in texts) == 1, (loss, sign, texts)
+
+
+@pytest.mark.parametrize("record_every", [0, 1])
+def test_a_model_at_chance_is_warned_of_once_while_it_trains(record_every, tmp_path):
+    settings = {"train": {"record_every": record_every}}
+    for loss in ("ce", "mae", "gce", "jal", "anl", "sce"):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            found: list[list[str]] = []
+
+            class Warnings(Observer):
+                def on_epoch(self, metrics, found=found, caught=caught):
+                    texts = [str(each.message) for each in caught]
+                    found.append([text for text in texts if "been at chance" in text])
+
+            em.fit(
+                np.zeros((150, 5), np.float32),
+                np.arange(150) % 3,
+                loss=loss,
+                epochs=9,
+                settings=settings,
+                out=tmp_path / loss,
+                observers=[Warnings()],
+            )
+        assert [len(texts) for texts in found] == [0] * 4 + [1] * 5, loss
+        samples = "training" if record_every else "test"
+        assert f"% of the {samples} labels" in found[-1][0]
+        assert ("try loss ce or another optim.lr" in found[-1][0]) == (loss != "ce"), loss
+
+
+def test_a_watch_for_chance_counts_epochs_in_a_row(recwarn):
+    def evaluation(right):
+        labels = np.arange(60) % 3
+        return SimpleNamespace(labels=labels, predicted=np.where(right, labels, 0))
+
+    good, bad = evaluation(right=True), evaluation(right=False)
+    watch = ChanceWatch("another day")
+    for epoch in range(4):
+        watch.check(epoch, {"test": bad})
+    watch.check(4, {"test": bad, "training": good})  # it learns its labels: no chance
+    for epoch in range(5, 9):
+        watch.check(epoch, {"test": bad, "training": bad} if epoch % 2 else {"test": bad})
+    assert not recwarn
+    with pytest.warns(EdgeMaskWarning, match=r"^for 6 epochs .*try another day$"):
+        watch.check(10, {"test": bad})  # epoch 9 was not evaluated
+    watch.check(11, {"test": bad})
+    few = SimpleNamespace(labels=np.arange(5), predicted=np.zeros(5, int))
+    single = SimpleNamespace(labels=np.zeros(60, int), predicted=np.ones(60, int))
+    other = ChanceWatch("nothing")
+    for epoch in range(9):
+        other.check(epoch, {"test": few, "training": single})
+    assert not recwarn
 
 
 @pytest.mark.filterwarnings("error::edgemask.errors.EdgeMaskWarning")

@@ -26,6 +26,7 @@ from edgemask.engine.probes import build_probes
 from edgemask.engine.processes import Processes
 from edgemask.engine.progress import Progress, Sums, add_sums, joint_means
 from edgemask.engine.record import Recorder, record_interval
+from edgemask.engine.remarks import ChanceWatch
 from edgemask.engine.run_data import ALL, RunData
 from edgemask.engine.rundir import RunDir
 from edgemask.engine.samples import SamplesSoFar
@@ -95,6 +96,7 @@ class Trainer:
         self._selection = Selection(config.train.select, method.nets)
         self._shared = _SharedState(method, processes, len(data.noise))
         self._transition = _Transition(method, config.train.epochs)
+        self._chance = ChanceWatch(_advice(config, method))
         self._progress = Progress()
         self._sums = Sums(processes.device)
         # The last epoch's evaluations, so that they are not repeated at the end of the run.
@@ -285,14 +287,19 @@ class Trainer:
             **joint_means(self._processes.collect(self._sums.state_dict())),
             **{name: float(value) for name, value in extra.items()},
         }
+        evaluated = {}
         if self._is_tested:
             row |= self._test()
+            evaluated["test"] = self._evaluations["test"]
         if progress.retention is not None:
             row["head/retention"] = progress.retention
         every = record_interval(self._config, len(self._data.train))
         if self._is_last or (every and (progress.epoch + 1) % every == 0):
-            row |= self._recorder.record_samples(self._evaluate_train())
+            evaluated["training"] = self._evaluate_train()
+            row |= self._recorder.record_samples(evaluated["training"])
             self._unwritten = None if self._is_last else progress.epoch + 1
+        if self._processes.main and self._config.data.fold is None and not self._is_last:
+            self._chance.check(progress.epoch, evaluated)
         first = self._method.nets[self._method.networks[0]]
         self._recorder.record_head(first, progress.epoch, progress.retention)
         now = time.monotonic()
@@ -451,6 +458,13 @@ class Trainer:
         if rank < len(parts):
             load_rng_state(parts[rank]["random"])
             self._method.task.generator.set_state(parts[rank]["generator"])
+
+
+def _advice(config: Config, method: Method) -> str:
+    """Return what to try when a model learns nothing."""
+    rate = f"another optim.lr (now {config.optim.lr:g})"
+    other_loss = method.uses_criterion and method.loss is None and config.loss.name != "ce"
+    return f"loss ce or {rate}" if other_loss else rate
 
 
 class _Transition:

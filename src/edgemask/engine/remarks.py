@@ -3,16 +3,61 @@
 from __future__ import annotations
 
 import math
+import warnings
+from collections.abc import Mapping
 
 import numpy as np
 
 from edgemask.engine.evaluation import Evaluation
 from edgemask.engine.run_data import RunData
+from edgemask.errors import EdgeMaskWarning
 
-__all__ = ["learning_remarks", "run_remarks"]
+__all__ = ["EPOCHS_AT_CHANCE", "ChanceWatch", "learning_remarks", "run_remarks"]
+
+EPOCHS_AT_CHANCE = 5
+"""A model that stays at chance for so many epochs is warned of while it trains."""
 
 _FEW = 20
 _HARDLY = 0.01
+
+
+class ChanceWatch:
+    """Warns once, while a run goes on, of a model that has stayed at chance for some epochs.
+
+    Args:
+        advice: What to try instead, for the message.
+    """
+
+    def __init__(self, advice: str):
+        self._advice = advice
+        self._since: int | None = None
+        self._warned = False
+
+    def check(self, epoch: int, evaluations: Mapping[str, Evaluation]) -> None:
+        """Look at the evaluations of an epoch, by the name of their samples.
+
+        The model is at chance where each of them is. Those of few samples do not count, and an
+        epoch without any changes nothing.
+
+        Warns:
+            EdgeMaskWarning: If this is the last of EPOCHS_AT_CHANCE epochs at chance.
+        """
+        found = [_chance(name, each) for name, each in evaluations.items() if _can_tell(each)]
+        if not found:
+            return
+        if None in found:
+            self._since = None
+            return
+        self._since = epoch if self._since is None else self._since
+        count = epoch - self._since + 1
+        if count >= EPOCHS_AT_CHANCE and not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"for {count} epochs the model has been at chance: it {found[-1]}; stop it and try "
+                f"{self._advice}",
+                EdgeMaskWarning,
+                stacklevel=2,
+            )
 
 
 def run_remarks(data: RunData, train: Evaluation) -> list[str]:
@@ -27,7 +72,7 @@ def run_remarks(data: RunData, train: Evaluation) -> list[str]:
 
 def learning_remarks(data: RunData, train: Evaluation) -> list[str]:
     """Return a sentence for each sign that the model has not learnt what it should have."""
-    return [*_lost_classes(data, train), *_at_chance(data, train)]
+    return [*_lost_classes(data, train), *_at_chance(train)]
 
 
 def _lost_classes(data: RunData, train: Evaluation) -> list[str]:
@@ -45,21 +90,37 @@ def _lost_classes(data: RunData, train: Evaluation) -> list[str]:
     ]
 
 
-def _at_chance(data: RunData, train: Evaluation) -> list[str]:
+def _at_chance(train: Evaluation) -> list[str]:
     """Say where the model agrees with the labels no more often than a constant answer would."""
-    count = len(train.labels)
-    commonest = float(np.bincount(train.labels).max() / count)
-    agreement = float((train.predicted == train.labels).mean())
-    chance = commonest + 2 * math.sqrt(commonest * (1 - commonest) / count)
-    if count < _FEW or commonest == 1 or agreement > chance:
+    found = _chance("training", train) if _can_tell(train) else None
+    if found is None:
         return []
-    return [
-        (
-            f"the loss has stayed at chance: the model agrees with {100 * agreement:.0f} % of the "
-            f"training labels, and the most frequent one alone is {100 * commonest:.0f} %; try "
-            "another learning rate or more epochs"
-        )
-    ]
+    advice = "try another learning rate or more epochs"
+    return [f"the loss has stayed at chance: the model {found}; {advice}"]
+
+
+def _can_tell(evaluation: Evaluation) -> bool:
+    """Return whether there are enough samples, of two classes at least, to speak of chance."""
+    labels = evaluation.labels
+    return len(labels) >= _FEW and bool((labels != labels[0]).any())
+
+
+def _chance(name: str, evaluation: Evaluation) -> str | None:
+    """Compare a model with a constant answer, with two standard errors of tolerance.
+
+    Returns:
+        Its agreement with the labels in words, or None if it is above chance.
+    """
+    count = len(evaluation.labels)
+    commonest = float(np.bincount(evaluation.labels).max() / count)
+    agreement = float((evaluation.predicted == evaluation.labels).mean())
+    bound = commonest + 2 * math.sqrt(commonest * (1 - commonest) / count)
+    if agreement > bound:
+        return None
+    return (
+        f"agrees with {100 * agreement:.0f} % of the {name} labels, and the most frequent one "
+        f"alone is {100 * commonest:.0f} %"
+    )
 
 
 def _noisy_test(data: RunData) -> list[str]:

@@ -8,7 +8,7 @@ WORKERS ?= 2
 export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: help venv venv-all demo test test-long test-oldest quick plain base lint format bench docs clean
+.PHONY: help venv venv-all demo test test-long test-oldest quick plain base advisories lint format bench docs clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -55,6 +55,9 @@ base: $(VENV)/.all ## sdist and wheel, installed in .venv-base with torch and nu
 	$(PYTHON) -m venv .venv-base
 	.venv-base/bin/python -m pip --disable-pip-version-check --quiet install -c constraints.txt dist/*.whl
 	cd tests/guarantees && ../../.venv-base/bin/python installed.py
+
+advisories: $(VENV)/.all ## known advisories of the installed packages, asked of PyPI
+	$(BIN)/python tests/guarantees/advisories.py
 
 lint: $(VENV)/.all ## style, types and import layers
 	$(BIN)/ruff format --check .

@@ -12,6 +12,7 @@ from typer.main import get_command
 
 from edgemask.cli.app import app
 from edgemask.engine import resolve
+from edgemask.engine.default import DEFAULT_TRAINING
 from sweeps import sweep
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
@@ -56,9 +57,13 @@ def test_defaults_in_the_help_are_those_of_the_config():
         re.findall(r"^\| `--([\w-]+)[^|]*\| .*\(default: ([\w.]+)\) \|$", PAGE, re.MULTILINE)
     )
     true = {
-        "data": config.data.spec, "head": config.head.name, "loss": config.loss.name,
+        "data": config.data.spec, "head": config.head.name,
         "method": config.method.name, "epochs": config.train.epochs, "lr": config.optim.lr,
         "batch-size": config.train.batch_size, "seed": config.train.seed,
         "noise-seed": config.noise.seed, "track": config.log.trackers[0],
     }  # fmt: skip
     assert {key: yaml.safe_load(said[key]) for key in true} == true
+    line = "(default: elr where no head, method or recipe is named, else ce)"
+    assert re.search(r"^\| `--loss NAME` .*" + re.escape(line), PAGE, re.MULTILINE)
+    assert DEFAULT_TRAINING["loss"]["name"] == "elr"
+    assert config.loss.name == "ce"

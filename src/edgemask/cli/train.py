@@ -116,7 +116,8 @@ def train(
         _how(
             metavar="NAME",
             autocompletion=complete("losses"),
-            help='The loss: ce, jal, gce ..., with options as in "gce(q=0.7)". (default: ce)',
+            help='The loss: ce, jal, gce ..., with options as in "gce(q=0.7)". (default: elr '
+            "where no head, method or recipe is named, else ce)",
         ),
     ] = None,
     method: Annotated[

@@ -131,6 +131,7 @@ class AuditSamples:
             layers.sets,
             settings=columns.without_groups(data, layers.settings),
             objects=objects,
+            default=False,
         )
         for key in ("limit", "validation", "fold"):
             if getattr(found.data, key):

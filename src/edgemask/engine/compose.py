@@ -10,6 +10,7 @@ from typing import Any
 
 from edgemask.engine.config import Config, merge, to_dict, unflatten
 from edgemask.engine.config_file import assign, load_yaml, parse_value
+from edgemask.engine.default import choose_training, says_nothing
 from edgemask.engine.recipes import RECIPES
 from edgemask.engine.resolve import is_object, object_name, resolve, stored_name
 from edgemask.engine.run_data import Objects, load_data
@@ -53,6 +54,7 @@ def compose(
     *,
     settings: Mapping[str, Any] | None = None,
     objects: Objects | None = None,
+    default: bool = True,
 ) -> tuple[Config, Objects]:
     """Join settings in this order, later ones overriding earlier ones, and resolve them.
 
@@ -64,9 +66,11 @@ def compose(
         settings: Nested settings, as in a file.
         sets: ``a.b=value`` lines, or values by dotted key.
         objects: Data, model and others that are given as objects.
+        default: Whether settings without recipe, head, loss and method mean the default of
+            docs/defaults.md; otherwise they mean cross entropy on a linear layer.
 
     Returns:
-        The resolved config, and the objects with the data if it had to be read to choose a model.
+        The resolved config, and the objects with the data if it had to be read for a choice.
 
     Example:
         >>> config, _ = compose("digits/ce-sem", keywords={"head": "sem(rho=0.3)"}, sets=["name=x"])
@@ -82,7 +86,10 @@ def compose(
         settings_of(sets),
     )
     config = resolve(_with_tokenizer(values), objects=objects)
-    return choose_model(config, _used(objects, config))
+    config, objects = choose_model(config, _used(objects, config))
+    if default and says_nothing(recipe, values):
+        return choose_training(config, objects)
+    return config, objects
 
 
 def join(recipe: str | None, *layers: Mapping[str, Any]) -> dict[str, Any]:

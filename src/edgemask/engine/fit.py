@@ -81,7 +81,10 @@ def fit(
         head: The classifier layer: a name (``"sem(rho=0.3)"``, ``"kan"`` ...), a class with the
             signature of ``nn.Linear``, or a function. On a model of your own its last linear layer
             is replaced in the copy, weights kept. Default: ``"linear"``.
-        loss: A name, a module called as ``loss(logits, target)``, or its class. Default: ``"ce"``.
+        loss: A name, a module called as ``loss(logits, target)``, or its class. Default: ``"elr"``,
+            early-learning regularisation, where no head, loss, method or recipe is named, because
+            it was measured to be safe on clean labels and good on wrong ones (docs/defaults.md);
+            otherwise ``"ce"``.
         method: A name, a ``Method``, or its class. Default: ``"supervised"``.
         noise: Noise to put on clean labels, for experiments: ``"sym:0.6"``; or ready labels.
             Default: none.

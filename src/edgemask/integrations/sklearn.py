@@ -40,7 +40,7 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     Args:
         model: A name, ``"mlp(hidden=[64])"``, or a function that makes a module.
         head: The classifier layer, such as ``"sem"``.
-        loss: The loss, such as ``"gce"``.
+        loss: The loss, such as ``"gce"``. Default: as in :func:`edgemask.fit`.
         method: The way of learning, such as ``"elr"``.
         epochs: Passes over the data.
         batch_size: Samples of one step; None: an eighth of the samples, 8 to 128.

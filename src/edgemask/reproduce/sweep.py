@@ -12,8 +12,9 @@ from typing import Any
 from edgemask._files import write_json, write_text
 from edgemask.engine import Config, Run, resolve
 from edgemask.engine.compose import join, settings_of
-from edgemask.engine.config import to_dict
+from edgemask.engine.config import merge, to_dict
 from edgemask.engine.config_file import parse_value
+from edgemask.engine.default import DEFAULT_TRAINING, says_nothing
 from edgemask.engine.jobs import job_state
 from edgemask.engine.recipes import flatten
 from edgemask.engine.rundir import default_name
@@ -123,7 +124,10 @@ def make_points(
     points = []
     for combination in itertools.product(*(axis.values for axis in axes)):
         values = dict(zip((axis.key for axis in axes), combination, strict=True))
-        points.append(GridPoint(values, resolve(join(recipe, settings, settings_of(values)))))
+        joined = join(recipe, settings, settings_of(values))
+        if says_nothing(recipe, joined):
+            joined = merge(joined, DEFAULT_TRAINING)
+        points.append(GridPoint(values, resolve(joined)))
     return points
 
 

@@ -27,6 +27,7 @@ _HEADS: dict[str, str] = {
     "cooling-0.2": "cooling(least=0.2, half_at=30)",
     "cooling-0.1-slower": "cooling(least=0.1, half_at=100)",
 }
+_ELR = "elr(beta=0.7, lam=3.0)"  # on all problems; published for CIFAR-10
 _LOSSES = ("gce", "sce", "label-smoothing", "mae")
 
 CANDIDATES: dict[str, dict[str, Any]] = {
@@ -42,5 +43,17 @@ CANDIDATES: dict[str, dict[str, Any]] = {
         f"gce {name}": {"loss": "gce", "head": _HEADS[name]}
         for name in ("capped-0.3", "dropconnect-0.3-scaled", "scale-0.3", "cooling-0.2")
     },
-    "elr": {"method": "elr"},
+    "elr": {"loss": _ELR},
+    **{
+        f"elr {name}": {"loss": _ELR, "head": _HEADS[name]}
+        for name in (
+            "sem",
+            "capped-0.3",
+            "dropconnect-0.3-scaled",
+            "dropconnect-0.2-scaled",
+            "scale-0.3",
+            "cooling-0.2",
+            "cooling-0.1-slower",
+        )
+    },
 }

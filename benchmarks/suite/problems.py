@@ -31,7 +31,6 @@ NOISES = {"clean": "clean", "sym-20": "sym:0.2", "sym-40": "sym:0.4", "asym-30":
 RARE_SHARE = 0.05
 # Settings of the reproduction's laptop preset, which was chosen on plain cross entropy alone.
 CIFAR = {
-    "data": {"limit": 8000, "views": "cifar10/flip"},
     "model": {"name": "cnn8", "width": 0.25},
     "train": {"epochs": 30, "record_every": 5},
     "eval": {"every": 5},
@@ -108,16 +107,20 @@ def digits(spec: str, seed: int) -> Arguments:
     )
 
 
-def cifar10(spec: str, seed: int) -> Arguments:
-    """Return CIFAR-10 at laptop scale."""
-    settings: dict[str, Any] = {**CIFAR}
+def cifar(dataset: str, spec: str, seed: int) -> Arguments:
+    """Return CIFAR-10 or CIFAR-100 at laptop scale."""
+    settings: dict[str, Any] = {
+        **CIFAR,
+        "data": {"limit": 8000, "views": f"{dataset}/flip"},
+        "optim": {"lr": {"cifar10": 0.01, "cifar100": 0.05}[dataset]},
+    }
     if not spec.startswith(("clean", "human")):
         settings["noise"] = {"seed": seed, "protocol": "jal"}
     return {
-        "data": "cifar10",
+        "data": dataset,
         "noise": spec,
         "seed": seed,
-        "recipe": "cifar10/ce",
+        "recipe": f"{dataset}/ce",
         "settings": settings,
     }
 
@@ -165,18 +168,19 @@ def _all() -> list[Problem]:
     for kind in ("clean", "sym-40"):
         arguments = functools.partial(digits, NOISES[kind])
         problems.append(Problem(f"digits-{kind}", "small pictures", kind != "clean", arguments))
-    for kind, spec, family in (
-        ("clean", "clean", "photographs"),
-        ("sym-40", "sym:0.4", "photographs"),
-        ("sym-60", "sym:0.6", "photographs"),
-        ("asym-40", "asym:0.4", "photographs"),
-        ("human-worst", "human:worst", "labels by people"),
-        ("human-aggregate", "human:aggregate", "labels by people"),
+    for dataset, kind, spec, family in (
+        ("cifar10", "clean", "clean", "photographs"),
+        ("cifar10", "sym-40", "sym:0.4", "photographs"),
+        ("cifar10", "sym-60", "sym:0.6", "photographs"),
+        ("cifar10", "asym-40", "asym:0.4", "photographs"),
+        ("cifar10", "human-worst", "human:worst", "labels by people"),
+        ("cifar10", "human-aggregate", "human:aggregate", "labels by people"),
+        ("cifar100", "clean", "clean", "many classes"),
+        ("cifar100", "sym-40", "sym:0.4", "many classes"),
     ):
-        arguments = functools.partial(cifar10, spec)
-        problems.append(
-            Problem(f"cifar10-{kind}", family, kind != "clean", arguments, needs_data=True)
-        )
+        arguments = functools.partial(cifar, dataset, spec)
+        name = f"{dataset}-{kind}"
+        problems.append(Problem(name, family, kind != "clean", arguments, needs_data=True))
     problems.append(
         Problem("agnews", "labels by people", noisy=True, arguments=news, needs_data=True)
     )

@@ -31,8 +31,8 @@ _ELR = "elr(beta=0.7, lam=3.0)"  # on all problems; published for CIFAR-10
 _LOSSES = ("gce", "sce", "label-smoothing", "mae")
 
 CANDIDATES: dict[str, dict[str, Any]] = {
-    BASELINE: {},
-    "ce, chosen epoch": CHOSEN_EPOCH,
+    BASELINE: {"loss": "ce"},
+    "ce, chosen epoch": {"loss": "ce", **CHOSEN_EPOCH},
     **{f"ce {name}": {"head": head} for name, head in _HEADS.items()},
     **{
         f"ce {name}, chosen epoch": {"head": _HEADS[name], **CHOSEN_EPOCH}

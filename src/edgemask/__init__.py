@@ -38,8 +38,9 @@ if TYPE_CHECKING:
     from edgemask.heads import one_step as one_step
     from edgemask.heads import plain_state_dict as plain_state_dict
     from edgemask.heads import predicting as predicting
+    from edgemask.report import load_runs as load_runs
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _SUBPACKAGES = frozenset(
     {
@@ -65,6 +66,7 @@ _NAMES = {
     "audit_labels": "engine",
     "detach": "heads",
     "fit": "engine",
+    "load_runs": "report",
     "one_step": "heads",
     "plain_state_dict": "heads",
     "predicting": "heads",

@@ -1,6 +1,7 @@
 """Run folders turned into an HTML page, Markdown and CSV; tables as text, Markdown, LaTeX, CSV."""
 
 from edgemask.report.audit_page import write_audit_report
+from edgemask.report.frame import load_runs
 from edgemask.report.tables import Table, TableCell, TableRow, number, percent, spread
 from edgemask.report.write import ReportFiles, write_report
 
@@ -9,6 +10,7 @@ __all__ = [
     "Table",
     "TableCell",
     "TableRow",
+    "load_runs",
     "number",
     "percent",
     "spread",

@@ -11,7 +11,7 @@ from edgemask.report.outcomes import final_value, last_value
 from edgemask.report.tables import TableCell, spread
 from edgemask.runs import RunRecord
 
-__all__ = ["Group", "flatten", "group_runs"]
+__all__ = ["Group", "experiment_settings", "flatten", "group_runs"]
 
 # Settings that are no part of an experiment: names, paths, logging, how the work is distributed.
 _UNRELATED = {"name", "log", "data.root", "data.workers", "train.threads", "eval.batch_size"}
@@ -69,7 +69,7 @@ def group_runs(runs: Sequence[RunRecord]) -> list[Group]:
         tuple(sorted(bin_, key=lambda run: (run.seed is None, run.seed or 0, str(run.path))))
         for bin_ in bins.values()
     ]
-    labels = _labels([_without_seeds(bin_[0].config) for bin_ in members])
+    labels = _labels([experiment_settings(bin_[0].config) for bin_ in members])
     groups = [
         Group(label or bin_[0].name, bin_) for label, bin_ in zip(labels, members, strict=True)
     ]
@@ -92,8 +92,8 @@ def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def _without_seeds(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what makes a config an experiment, flat."""
+def experiment_settings(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings that make an experiment by dotted key: no seeds, paths or logging."""
     return {
         key: value
         for key, value in flatten(config).items()
@@ -104,7 +104,7 @@ def _without_seeds(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _identity(config: Mapping[str, Any]) -> str:
-    return json.dumps(_without_seeds(config), sort_keys=True, default=str)
+    return json.dumps(experiment_settings(config), sort_keys=True, default=str)
 
 
 def _rank(group: Group) -> tuple[str, str, bool, float, str]:

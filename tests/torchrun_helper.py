@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 
-def torchrun(script: Path, *arguments: str, processes: int = 2) -> None:
-    """Run to the end, or fail with what was written to standard error."""
+def torchrun(script: Path, *arguments: str, processes: int = 2) -> str:
+    """Run to the end and return what was printed, or fail with what came on standard error."""
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     command += [f"--nproc-per-node={processes}", str(script), *arguments]
     environment = {
@@ -21,3 +21,4 @@ def torchrun(script: Path, *arguments: str, processes: int = 2) -> None:
         command, capture_output=True, text=True, env=environment, timeout=600, check=False
     )
     assert result.returncode == 0, result.stderr[-3000:]
+    return result.stdout

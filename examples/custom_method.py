@@ -55,7 +55,7 @@ class TrimmedTraining(Method):
 def main(epochs: int = 8) -> tuple[float, float, float]:
     """Return the accuracy of plain and of trimmed training, and the method's choice of suspects."""
     options = {"noise": "sym:0.4", "epochs": epochs, "batch_size": 32}
-    plain = em.fit("digits", **options)
+    plain = em.fit("digits", loss="ce", **options)
     trimmed = em.fit("digits", method=TrimmedTraining(drop=0.4), **options)
     samples = trimmed.samples  # given, clean, predicted, trust ... of every training sample
     least = samples["trust"].argsort()[:100]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import subprocess
 import sys
 
@@ -12,7 +14,7 @@ from sweeps import sweep
 
 VERBS = (
     "demo", "train", "audit", "resume", "eval", "predict", "noise", "list", "explain", "report",
-    "reproduce", "sweep", "export", "doctor",
+    "reproduce", "sweep", "export", "doctor", "correct",
 )  # fmt: skip
 
 
@@ -32,8 +34,72 @@ def test_the_version_is_that_of_the_package(call):
     assert call("--version").stdout == f"edgemask {edgemask.__version__}\n"
 
 
-def test_without_a_verb_the_help_is_shown(call):
-    assert "train" in call(code=2).output
+def test_without_a_verb_it_says_what_to_do_next(call):
+    text = call().stdout
+    for command in ("audit imagefolder:", "train --data imagefolder:", "report runs/", "--help"):
+        assert f"edgemask {command}" in text
+    assert len(text.splitlines()) < 12
+
+
+@sweep("verb", [(), *VERBS, ("noise", "make"), ("noise", "show")])
+def test_help_is_in_words(call, verb):
+    words = (verb,) if isinstance(verb, str) else verb
+    text = call(*words, "--help").stdout
+    assert re.findall(r"<(?:bool|str|int|float|path|list)\b|\bINTEGER\b|\bFLOAT\b", text) == []
+    usage = re.search(r"Usage: (.*?)\s*\n", text)[1]
+    assert re.fullmatch(r"edgemask[a-z ]* \[OPTIONS\]( \[?[A-Z]+(\.\.\.)?\]?(\.\.\.)?)*", usage), (
+        usage
+    )
+
+
+def test_options_say_what_they_take_and_mean():
+    from typer.main import get_command
+
+    from edgemask.cli.app import app
+
+    groups = [get_command(app), *get_command(app).commands.values()]
+    inner = [verb for group in groups for verb in getattr(group, "commands", {}).values()]
+    for verb in {id(verb): verb for verb in [*groups, *inner]}.values():
+        for option in verb.params:
+            if option.name not in ("install_completion", "show_completion", "help"):
+                assert option.help, f"{verb.name} {option.name}"
+                assert getattr(option, "is_flag", False) or option.metavar, (
+                    f"{verb.name} {option.name}"
+                )
+
+
+MISSING = [
+    ("train", "--data", "imagefolder:none"),
+    ("train", "--data", "csv:none.csv"),
+    ("train", "--corrections", "none.csv"),
+    ("train", "--config", "none.yaml"),
+    ("audit", "npz:none.npz"),
+    ("audit", "digits", "--probabilities", "none.npy"),
+    ("correct", "csv:none.csv", "--corrections", "none.csv", "--out", "out.csv"),
+    ("report", "none"),
+    *((verb, "none") for verb in ("resume", "eval", "predict", "export")),
+    ("train", "--dta", "digits"),
+]
+
+
+def test_what_is_missing_is_said_without_heavy_imports(tmp_path):
+    """One process for all: what the first imports, the others would not import again."""
+    code = (
+        "import json, sys\n"
+        "from typer.testing import CliRunner\n"
+        "from edgemask.cli.app import app\n"
+        "for words in json.loads(sys.argv[1]):\n"
+        "    result = CliRunner().invoke(app, words)\n"
+        "    heavy = [n for n in ('torch', 'sklearn', 'pandas') if n in sys.modules]\n"
+        "    print(json.dumps([result.exit_code, result.output, heavy]))\n"
+    )
+    command = [sys.executable, "-c", code, json.dumps(MISSING)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
+    for words, line in zip(MISSING, done.stdout.splitlines(), strict=True):
+        exit_code, output, heavy = json.loads(line)
+        assert (exit_code, heavy) == (2, []), (words, output)
+        assert "none" in output or "--dta" in output
+        assert "Traceback" not in output
 
 
 @pytest.mark.parametrize("words", [["--help"], ["train", "--help"], ["--version"]])

@@ -25,6 +25,7 @@ from edgemask.cli import (
     train,
 )
 from edgemask.cli.errors import Verbs
+from edgemask.cli.plain_help import PlainCommand
 from edgemask.cli.screen import say
 
 __all__ = ["app"]
@@ -33,10 +34,20 @@ app = typer.Typer(
     cls=Verbs,
     name="edgemask",
     help="Train classifiers on data whose labels are partly wrong.",
-    no_args_is_help=True,
+    invoke_without_command=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+_NEXT = """EdgeMask trains classifiers on data whose labels are partly wrong. What to do next:
+
+  edgemask audit imagefolder:photos/ --out audits/photos         which labels are worth checking?
+  edgemask train --data imagefolder:photos/ --out runs/photos    a model in spite of the wrong ones
+  edgemask report runs/photos                                    its results, as a page to open
+
+photos/ has one sub-folder of images per class. A table is csv:FILE --label COLUMN.
+No data at hand? edgemask demo. All commands: edgemask --help"""
 
 
 def _version(asked: bool) -> None:
@@ -47,26 +58,30 @@ def _version(asked: bool) -> None:
 
 @app.callback()
 def _options(
+    context: typer.Context,
     version: Annotated[
         bool,
         typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
     ] = False,
 ) -> None:
     del version
+    if context.invoked_subcommand is None:
+        say(_NEXT)
 
 
-app.command("demo")(demo.demo)
-app.command("train")(train.train)
-app.command("audit")(audit.audit)
-app.command("resume")(resume.resume)
-app.command("eval")(evaluate.evaluate)
-app.command("predict")(predict.predict)
-app.command("correct")(correct.correct)
+# In the order in which a newcomer needs them.
+app.command("audit", cls=PlainCommand)(audit.audit)
+app.command("train", cls=PlainCommand)(train.train)
+app.command("report", cls=PlainCommand)(report.report)
+app.command("predict", cls=PlainCommand)(predict.predict)
+app.command("correct", cls=PlainCommand)(correct.correct)
+app.command("resume", cls=PlainCommand)(resume.resume)
+app.command("eval", cls=PlainCommand)(evaluate.evaluate)
+app.command("export", cls=PlainCommand)(export.export)
+app.command("demo", cls=PlainCommand)(demo.demo)
+app.command("doctor", cls=PlainCommand)(doctor.doctor)
+app.command("list", cls=PlainCommand)(listing.list_names)
+app.command("explain", cls=PlainCommand)(explain.explain)
+app.command("sweep", cls=PlainCommand)(sweep.sweep)
+app.command("reproduce", cls=PlainCommand)(reproduce.reproduce)
 app.add_typer(noise.app, name="noise")
-app.command("list")(listing.list_names)
-app.command("explain")(explain.explain)
-app.command("report")(report.report)
-app.command("reproduce")(reproduce.reproduce)
-app.command("sweep")(sweep.sweep)
-app.command("export")(export.export)
-app.command("doctor")(doctor.doctor)

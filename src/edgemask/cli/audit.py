@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from edgemask.cli.early import check_data, check_file
 from edgemask.cli.jobs import Jobs
 from edgemask.cli.names import complete
 from edgemask.cli.options import (
@@ -39,7 +40,8 @@ def audit(
         typer.Argument(
             metavar="DATA",
             autocompletion=complete("data"),
-            help="A dataset: imagefolder:PATH, csv:FILE, npz:FILE, digits, cifar10 ...",
+            help="Your data: imagefolder:PATH (one sub-folder per class), csv:FILE, parquet:FILE, "
+            "npz:FILE; or a known dataset: digits, cifar10 ...",
         ),
     ],
     label: Label = None,
@@ -84,21 +86,22 @@ def audit(
         str | None,
         _how(
             metavar="COLUMN",
-            help="Keep samples of one group (patient, video) in one fold: a column of the table.",
+            help="The column of a table that names groups (patient, video) to be kept in one fold.",
         ),
     ] = None,
     corrections: Annotated[
         Path | None,
         _how(
             metavar="FILE",
-            help="What was decided before, as the review page saves it; not asked again.",
+            help="What you decided before, as the review page saves it; not asked again.",
         ),
     ] = None,
     chance_driven: Annotated[
         bool,
         _how(
             "--chance-driven",
-            help="Outcomes depend on chance (forecasts, prognoses): say nothing of a least share.",
+            help="The labels are outcomes that depend on chance (forecasts): then no least "
+            "share of wrong labels can be stated.",
         ),
     ] = False,
     model: Annotated[
@@ -106,12 +109,12 @@ def audit(
         _network(
             metavar="NAME",
             autocompletion=complete("models"),
-            help="As for train. (default: fits the data)",
+            help="The network, as for train. (default: fits the data)",
         ),
     ] = None,
     loss: Annotated[
         str | None,
-        _network(metavar="NAME", autocompletion=complete("losses"), help="As for train."),
+        _network(metavar="NAME", autocompletion=complete("losses"), help="The loss, as for train."),
     ] = None,
     epochs: Annotated[
         int | None,
@@ -146,6 +149,10 @@ def audit(
     where it was stopped. Written: suspects.csv, audit.json, samples.npz and report.html, where
     the samples can be gone through.
     """
+    check_data(data)
+    check_file(corrections, "of corrections")
+    check_file(probabilities)
+    check_file(features)
     from edgemask.cli.screen import print_json
     from edgemask.engine import audit_labels
     from edgemask.report import write_audit_report

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from edgemask.cli.early import check_data, check_file
 from edgemask.cli.options import Json
 from edgemask.cli.screen import say
 
@@ -17,7 +18,9 @@ __all__ = ["correct"]
 def correct(
     data: Annotated[
         str,
-        typer.Argument(metavar="DATA", help="imagefolder:PATH, csv:FILE, parquet:FILE, npz:FILE."),
+        typer.Argument(
+            metavar="DATA", help="Your data: imagefolder:PATH, csv:FILE, parquet:FILE, npz:FILE."
+        ),
     ],
     corrections: Annotated[
         Path, typer.Option(metavar="FILE", help="The CSV file that the review page saves.")
@@ -41,7 +44,9 @@ def correct(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Write data with corrected labels; the original is not changed."""
+    """Write a copy of your data with corrected labels; the original is not changed."""
+    check_data(data)
+    check_file(corrections, "of corrections")
     from edgemask._text import printable
     from edgemask.cli.screen import count, print_json
     from edgemask.engine.correct import write_corrected

@@ -51,7 +51,7 @@ def doctor(
     ] = "cuda",
     as_json: Json = False,
 ) -> None:
-    """Print versions, devices, number formats that work, and datasets found and missing."""
+    """Show what works on this machine: packages, devices, number formats, datasets."""
     from edgemask.cli.screen import print_json, print_table
 
     if gpu:

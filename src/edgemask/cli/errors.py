@@ -8,8 +8,8 @@ import warnings
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
 
+from edgemask.cli.plain_help import PlainGroup
 from edgemask.cli.screen import complain
 from edgemask.errors import EdgeMaskWarning, TrainingWarning, UserError
 
@@ -20,7 +20,7 @@ MISTAKE = 2
 _INTERRUPTED = 130
 
 
-class Verbs(TyperGroup):
+class Verbs(PlainGroup):
     """The verbs, with one place where errors become a message and an exit code.
 
     2 means a mistake that the user can fix, 1 a failure, 128 + n that signal n ended the run.

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from edgemask.cli.early import check_data, check_run
 from edgemask.cli.options import DataRoot, Imports, Json, RunPath
 
 __all__ = ["evaluate"]
@@ -15,7 +16,7 @@ def evaluate(
     run: RunPath,
     data: Annotated[
         str | None,
-        typer.Option(metavar="SPEC", help="Another dataset of the same classes."),
+        typer.Option(metavar="DATA", help="Another dataset of the same classes."),
     ] = None,
     label: Annotated[
         str | None,
@@ -26,16 +27,21 @@ def evaluate(
     data_root: DataRoot = None,
     inference: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="dense or expected, for heads that know both."),
+        typer.Option(
+            metavar="NAME",
+            help="How the head predicts: dense or expected. (default: as it was trained)",
+        ),
     ] = None,
     test_limit: Annotated[
         int | None, typer.Option(metavar="N", help="Test on N samples of each set only.")
     ] = None,
-    top5: Annotated[bool, typer.Option("--top5", help="Top-5 accuracy too.")] = False,
+    top5: Annotated[bool, typer.Option("--top5", help="Print the top-5 accuracy, too.")] = False,
     as_json: Json = False,
     imports: Imports = None,
 ) -> None:
-    """Test the model of a finished run on all images of its test sets."""
+    """Test the model of a finished run on its test data, or on other data."""
+    check_run(run)
+    check_data(data)
     from edgemask.cli.screen import percent, print_json, print_table
     from edgemask.data import load
     from edgemask.engine import evaluate as test

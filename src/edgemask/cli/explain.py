@@ -20,8 +20,8 @@ def explain(
     recipe: Annotated[
         str | None,
         typer.Argument(
-            metavar="[RECIPE]",
-            help="Its name, as in: edgemask list recipes.",
+            metavar="RECIPE",
+            help="Its name; `edgemask list recipes` shows all names.",
             autocompletion=complete("recipes"),
         ),
     ] = None,
@@ -34,7 +34,7 @@ def explain(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Print every resolved value of a recipe and its source."""
+    """Print every setting of a recipe (a published experiment) and where its value comes from."""
     from edgemask.cli.screen import print_json, print_table, say
     from edgemask.engine import dump_yaml, json_schema
     from edgemask.engine.recipes import explain_config

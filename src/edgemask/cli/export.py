@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from edgemask.cli.early import check_run
 from edgemask.cli.options import Imports, Json, RunPath
 
 __all__ = ["export"]
@@ -28,7 +29,11 @@ def export(
     run: RunPath,
     form: Annotated[
         ExportFormat,
-        typer.Option("--format", help="safetensors: weights; torch: torch.export; onnx."),
+        typer.Option(
+            "--format",
+            metavar="NAME",
+            help="safetensors (weights), torch (a program of torch.export) or onnx.",
+        ),
     ] = ExportFormat.SAFETENSORS,
     out: Annotated[
         Path | None,
@@ -41,6 +46,7 @@ def export(
 
     Class names, input size and preprocessing go with it; torch and onnx take raw pixels.
     """
+    check_run(run)
     from edgemask.cli.screen import print_json, say
     from edgemask.engine import export as write
     from edgemask.engine import load_run

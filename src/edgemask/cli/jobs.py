@@ -25,12 +25,19 @@ __all__ = [
 _PANEL = "Where it is run"
 Jobs = Annotated[
     int,
-    typer.Option("--jobs", "-j", metavar="N", rich_help_panel=_PANEL, help="Runs at a time."),
+    typer.Option(
+        "--jobs", "-j", metavar="N", rich_help_panel=_PANEL, help="How many runs at a time."
+    ),
 ]
 Threads = Annotated[
     int, typer.Option(metavar="N", rich_help_panel=_PANEL, help="CPU threads per run.")
 ]
-Engine = Annotated[str, typer.Option(metavar="NAME", rich_help_panel=_PANEL, help="local or ray.")]
+Engine = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME", rich_help_panel=_PANEL, help="local (processes of this machine) or ray."
+    ),
+]
 Address = Annotated[
     str | None,
     typer.Option(

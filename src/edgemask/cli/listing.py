@@ -24,7 +24,12 @@ else:
 
 
 def list_names(
-    kind: Annotated[Kind, typer.Argument(help="What to list.", show_default=False)],
+    kind: Annotated[
+        Kind,
+        typer.Argument(
+            metavar="KIND", help=f"What to list: {', '.join(KINDS)}.", show_default=False
+        ),
+    ],
     as_json: Json = False,
     imports: Imports = None,
 ) -> None:

@@ -9,6 +9,7 @@ import typer
 
 from edgemask.cli.names import complete
 from edgemask.cli.options import DataRoot, Json
+from edgemask.cli.plain_help import PlainCommand, PlainGroup
 from edgemask.cli.screen import say
 
 if TYPE_CHECKING:
@@ -17,21 +18,23 @@ if TYPE_CHECKING:
 __all__ = ["app"]
 
 _SHOWN = 20
-app = typer.Typer(no_args_is_help=True, help="Make label files and show them.")
+app = typer.Typer(cls=PlainGroup, no_args_is_help=True, help="Make label files and show them.")
 
 
-@app.command("make")
+@app.command("make", cls=PlainCommand)
 def make(
     data: Annotated[
         str,
         typer.Option(metavar="SPEC", help="The dataset.", autocompletion=complete("data")),
     ],
-    noise: Annotated[str, typer.Option(metavar="SPEC", help="sym:0.4, asym:0.4, idn:0.4 ...")],
+    noise: Annotated[
+        str, typer.Option(metavar="SPEC", help="Kind and rate: sym:0.4, asym:0.4, idn:0.4 ...")
+    ],
     out: Annotated[Path, typer.Option(metavar="FILE", help="The label file, an .npz.")],
     protocol: Annotated[
-        str, typer.Option(metavar="NAME", help="paper, jal, apl, dividemix or nust.")
+        str, typer.Option(metavar="NAME", help="Whose noise: paper, jal, apl, dividemix or nust.")
     ] = "paper",
-    seed: Annotated[int, typer.Option(metavar="N")] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed of the noise.")] = 0,
     data_root: DataRoot = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
     as_json: Json = False,
@@ -59,7 +62,7 @@ def make(
     _show(labels, labels.save(out), as_json=as_json)
 
 
-@app.command("show")
+@app.command("show", cls=PlainCommand)
 def show(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="A label file, or the folder of a run.")

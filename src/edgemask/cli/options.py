@@ -26,12 +26,18 @@ Quiet = Annotated[
 ]
 Set = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Any setting: optim.lr=0.1; may be repeated."),
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Any setting of a run, such as optim.lr=0.1; may be repeated.",
+    ),
 ]
 DataRoot = Annotated[
     Path | None,
     typer.Option(
-        "--data-root", metavar="DIR", help="Folder of the named datasets. (default: $EDGEMASK_DATA)"
+        "--data-root",
+        metavar="DIR",
+        help="Folder of the known datasets (cifar10 ...). (default: $EDGEMASK_DATA)",
     ),
 ]
 Label = Annotated[
@@ -61,7 +67,7 @@ TextColumns = Annotated[
         help="The column that holds text, the only one to learn from; may be repeated.",
     ),
 ]
-RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")]
+RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")]
 
 
 def _import(context: typer.Context, modules: list[str] | None) -> list[str] | None:
@@ -77,7 +83,7 @@ Imports = Annotated[
     typer.Option(
         "--import",
         metavar="MODULE",
-        help="Module that registers names of your own, imported first; may be repeated.",
+        help="Python module with losses, methods ... of your own; may be repeated.",
         callback=_import,
         is_eager=True,
     ),

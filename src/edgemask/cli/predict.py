@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from edgemask.cli.early import check_run
 from edgemask.cli.options import Imports, RunPath
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def predict(
     inputs: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="[FILE]...",
+            metavar="FILE",
             help="Image files or folders of them; or one table (.csv, .tsv, .parquet), or a .txt "
             "with a text per line.",
         ),
@@ -42,7 +43,8 @@ def predict(
     ] = None,
     key: Annotated[str, typer.Option(metavar="NAME", help="Which array of the .npz.")] = "x",
     form: Annotated[
-        PredictionFormat, typer.Option("--format", help="How to write.")
+        PredictionFormat,
+        typer.Option("--format", metavar="NAME", help="How to write the predictions: json or csv."),
     ] = PredictionFormat.JSON,
     probabilities: Annotated[
         bool, typer.Option("--probabilities", help="The probability of every class too.")
@@ -56,6 +58,7 @@ def predict(
 
     Rows are called by the column that --id named in training, where the new table has it.
     """
+    check_run(run)
     from edgemask.cli.screen import json_text
     from edgemask.engine import load_run
     from edgemask.engine import predict as run_model

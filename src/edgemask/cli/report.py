@@ -15,7 +15,10 @@ __all__ = ["report"]
 
 def report(
     runs: Annotated[
-        list[Path], typer.Argument(metavar="RUN...", help="Folders of runs, or of an audit.")
+        list[Path],
+        typer.Argument(
+            metavar="RUN", help="The folder of a run or an audit; or several, or a folder of runs."
+        ),
     ],
     out: Annotated[
         Path | None,
@@ -26,9 +29,10 @@ def report(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Write report.html (one file, opens anywhere), report.md and report.csv about runs.
+    """Write a page about runs to open in a browser (report.html), and its tables as files.
 
-    Of the folder of an audit, the page alone is written.
+    Written are report.html, which is one file that opens anywhere, report.md and report.csv; for
+    an audit, report.html alone.
     """
     from edgemask.cli.screen import print_json, say
     from edgemask.report import write_audit_report, write_report

@@ -27,17 +27,19 @@ def reproduce(
     names: Annotated[
         list[str],
         typer.Argument(
-            metavar="NAME...",
+            metavar="NAME",
             help="table8, figure3, controls ..., several, or all; "
             "'list' shows them, 'status [NAME...]' what is done.",
         ),
     ],
-    preset: Annotated[str, _what(metavar="NAME", help="paper, laptop or smoke.")] = "laptop",
+    preset: Annotated[
+        str, _what(metavar="NAME", help="The size of it: paper, laptop (hours) or smoke (seconds).")
+    ] = "laptop",
     seeds: Annotated[
-        str | None, _what(metavar="N", help="A count, a range (0-2) or a list. (default: 3)")
+        str | None, _what(metavar="N", help="How many seeds, a range (0-2) or a list. (default: 3)")
     ] = None,
-    only: Annotated[str | None, _what(metavar="ROWS", help="Some rows: ce,ce-sem.")] = None,
-    columns: Annotated[str | None, _what(metavar="COLUMNS", help="Some columns.")] = None,
+    only: Annotated[str | None, _what(metavar="ROWS", help="Only some rows: ce,ce-sem.")] = None,
+    columns: Annotated[str | None, _what(metavar="COLUMNS", help="Only some columns.")] = None,
     data_root: DataRoot = None,
     jobs: Jobs = 1,
     threads: Threads = 1,

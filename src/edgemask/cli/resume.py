@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from edgemask.cli.early import check_run
 from edgemask.cli.options import Imports, Json, Quiet, RunPath
 
 __all__ = ["resume"]
@@ -11,6 +12,7 @@ def resume(
     run: RunPath, as_json: Json = False, imports: Imports = None, quiet: Quiet = False
 ) -> None:
     """Continue a run where it stopped; a finished one is only shown."""
+    check_run(run)
     from edgemask.cli.running import run_and_show
     from edgemask.engine import resume as go_on
 

@@ -20,7 +20,8 @@ def sweep(
         typer.Option(
             "--grid",
             metavar="KEY=VALUES",
-            help="rho=0,0.1..0.9 or train.seed=0..2; may be repeated. Seeds are averaged over.",
+            help="A setting and its values: rho=0,0.1..0.9 or train.seed=0..2; may be repeated. "
+            "Results are averaged over seeds.",
         ),
     ],
     recipe: Annotated[

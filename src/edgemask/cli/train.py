@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from edgemask.cli.early import check_data, check_file
 from edgemask.cli.names import complete
 from edgemask.cli.options import (
     DataRoot,
@@ -37,10 +38,10 @@ def train(
     data: Annotated[
         str | None,
         _what(
-            metavar="SPEC",
+            metavar="DATA",
             autocompletion=complete("data"),
-            help="A dataset: digits, cifar10 ..., or imagefolder:PATH, csv:FILE, parquet:FILE, "
-            "npz:FILE. (default: digits)",
+            help="Your data: imagefolder:PATH (one sub-folder per class), csv:FILE, parquet:FILE, "
+            "npz:FILE; or a known dataset: digits, cifar10 ... (default: digits)",
         ),
     ] = None,
     label: Label = None,
@@ -51,20 +52,25 @@ def train(
         str | None,
         _what(
             metavar="SPEC",
-            help="Wrong labels to make: sym:0.6, asym:0.4, human:worst, file:labels.csv ... "
-            "(default: labels as they are)",
+            help="For experiments, make labels wrong: sym:0.6, asym:0.4, human:worst, "
+            "file:labels.csv ... (default: labels as they are)",
         ),
     ] = None,
     protocol: Annotated[
         str | None,
-        _what(metavar="NAME", help="Whose noise generator: paper, jal, apl, dividemix, nust."),
+        _what(
+            metavar="NAME", help="Whose noise: paper, jal, apl, dividemix, nust. (default: paper)"
+        ),
     ] = None,
     noise_seed: Annotated[
         int | None, _what(metavar="N", help="Seed of the noise. (default: 0)")
     ] = None,
     validation: Annotated[
         float | None,
-        _what(metavar="SHARE", help="Share of the noisy data held out to choose an epoch by."),
+        _what(
+            metavar="SHARE",
+            help="Share of the training data held out to choose an epoch by, such as 0.1.",
+        ),
     ] = None,
     select: Annotated[
         str | None,
@@ -98,7 +104,10 @@ def train(
             "(default: fits the data)",
         ),
     ] = None,
-    width: Annotated[float | None, _how(metavar="X", help="Factor on its channel counts.")] = None,
+    width: Annotated[
+        float | None,
+        _how(metavar="X", help="Factor on the width of the network: 0.5 is half as wide."),
+    ] = None,
     pretrained: Annotated[
         bool | None, _how("--pretrained", help="Start from published weights (timm:, hf:).")
     ] = None,
@@ -125,14 +134,15 @@ def train(
         _how(
             metavar="NAME",
             autocompletion=complete("methods"),
-            help="The training method, options as above. (default: supervised)",
+            help="The way of training: supervised, co-teaching, elr, dividemix ... "
+            "(default: supervised)",
         ),
     ] = None,
     epochs: Annotated[
         int | None, _how("--epochs", "-e", metavar="N", help="Passes over the data. (default: 20)")
     ] = None,
     batch_size: Annotated[
-        int | None, _how(metavar="N", help="Samples of a step. (default: 128)")
+        int | None, _how(metavar="N", help="Samples of one training step. (default: 128)")
     ] = None,
     lr: Annotated[float | None, _how(metavar="X", help="Learning rate. (default: 0.01)")] = None,
     seed: Annotated[
@@ -140,14 +150,26 @@ def train(
         _how(metavar="N", help="Seed of weights, order, augmentation and masks. (default: 0)"),
     ] = None,
     sets: Set = None,
-    device: Annotated[str, _how(metavar="NAME", help="auto, cpu, cuda or cuda:N.")] = "auto",
-    precision: Annotated[str | None, _how(metavar="NAME", help="fp32, bf16 or fp16.")] = None,
+    device: Annotated[
+        str, _how(metavar="NAME", help="Where to train: auto, cpu, cuda or cuda:N.")
+    ] = "auto",
+    precision: Annotated[
+        str | None, _how(metavar="NAME", help="Number format: fp32, bf16 or fp16. (default: fp32)")
+    ] = None,
     compile_: Annotated[
         str | None,
-        _how("--compile", metavar="BACKEND", help="Backend of torch.compile: inductor, aot_eager."),
+        _how(
+            "--compile",
+            metavar="BACKEND",
+            help="Use torch.compile with a backend: inductor or aot_eager. (default: not used)",
+        ),
     ] = None,
     workers: Annotated[
-        int | None, _how(metavar="N", help="Processes that read image files.")
+        int | None,
+        _how(
+            metavar="N",
+            help="Processes that read image files. (default: 0, the training process itself)",
+        ),
     ] = None,
     out: Annotated[
         Path | None,
@@ -163,17 +185,21 @@ def train(
         list[str] | None,
         _where(
             metavar="NAME",
-            help="tensorboard, wandb, mlflow ... or none; may be repeated. (default: tensorboard)",
+            help="Where to log: tensorboard, wandb, mlflow ... or none; may be repeated. "
+            "(default: tensorboard)",
         ),
     ] = None,
     record: Annotated[
         str | None,
         _where(
             metavar="NAMES",
-            help="Also measure: gradient_error,bounds,criteria,overlap,calibration.",
+            help="Measure more, separated by commas: "
+            "gradient_error,bounds,criteria,overlap,calibration.",
         ),
     ] = None,
-    dry_run: Annotated[bool, _where("--dry-run", help="Say what would be done; stop.")] = False,
+    dry_run: Annotated[
+        bool, _where("--dry-run", help="Print what would be done and train nothing.")
+    ] = False,
     imports: Imports = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -184,6 +210,9 @@ def train(
 
     Later settings override earlier ones: the recipe, the file of --config, the flags, --set.
     """
+    check_data(data)
+    check_file(corrections, "of corrections")
+    check_file(config)
     from edgemask.cli.running import run_and_show, show_plan
     from edgemask.engine import fit
     from edgemask.engine.compose import settings_of

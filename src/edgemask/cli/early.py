@@ -1,0 +1,41 @@
+"""Checks that need nothing heavy, so that a wrong path is answered at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from edgemask.cli.names import registered
+from edgemask.errors import DataError, UserError
+
+__all__ = ["check_data", "check_file", "check_run"]
+
+_FILES = ("csv", "parquet", "npz")
+
+
+def check_data(spec: str | None) -> None:
+    """Refuse data of the user's own that is not there; all else is checked where it is read."""
+    kind, colon, place = (spec or "").partition(":")
+    path = Path(place).expanduser()
+    if not colon or not place or kind not in registered("data"):
+        return
+    if kind == "imagefolder" and not path.exists():
+        raise DataError(f"{path}: there is no such folder, nor an archive of one")
+    if kind in _FILES and not path.exists():
+        raise DataError(f"{path}: there is no such file")
+
+
+def check_file(path: Path | None, what: str = "") -> None:
+    """Refuse a file that is not there.
+
+    Args:
+        path: The file, or None where none is given.
+        what: What is in it, as it follows "no such file".
+    """
+    if path is not None and not path.expanduser().exists():
+        raise UserError(" ".join(filter(None, (f"{path}: there is no such file", what))))
+
+
+def check_run(path: Path) -> None:
+    """Refuse a folder that holds no run."""
+    if not (path / "config.yaml").is_file():
+        raise UserError(f"{path} holds no run: there is no config.yaml in it")

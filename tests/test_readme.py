@@ -58,7 +58,7 @@ def test_results_are_those_of_the_runs() -> None:
     held = json.loads((ROOT / "results/laptop/controls.json").read_text())["results"]
     columns = ("cifar10-sym-60", "cifar10n-worst", "cifar10-clean")
     lines = re.findall(r"^\| .*<!-- ([\w.-]+) -->(.*)\|$", README, flags=re.MULTILINE)
-    assert len(lines) >= 8
+    assert len(lines) >= 4
     for row, cells in lines:
         shown = [cell.strip() for cell in cells.split("|")[1:]]
         values = [

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 BASELINE = "ce"
+CHOSEN = "elr"
 CHOSEN_EPOCH = {"validation": 0.2, "select": "validation"}
 
 _HEADS: dict[str, str] = {

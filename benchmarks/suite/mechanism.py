@@ -6,9 +6,17 @@ Each setting has a kind, which is its colour in the picture, and arguments of :f
 
 from __future__ import annotations
 
+import argparse
+from collections import defaultdict
+from statistics import fmean
 from typing import Any
 
 import controls  # noqa: F401 - registers its heads
+import numpy as np
+from reading import cell, compare, read, select_problems
+
+from _measure import table
+from edgemask.reproduce.compare import paired_difference
 
 Setting = tuple[str, dict[str, Any]]
 
@@ -48,3 +56,49 @@ SETTINGS: dict[str, Setting] = {
         for e in (0.1, 0.4, 0.8)
     },
 }
+
+
+def mechanism(options: argparse.Namespace) -> None:
+    """Print what each setting does, and draw accuracy against how far given labels are fitted."""
+    from matplotlib import pyplot as plt
+
+    records = read(options.out, "mechanism")
+    problems = [name for name in select_problems(options.problems) if records[name, "linear"]]
+    figure, axes = plt.subplots(1, len(problems), figsize=(5 * len(problems), 4.5), squeeze=False)
+    rows = [[name] for name in SETTINGS]
+    for problem, axis in zip(problems, axes[0], strict=True):
+        base = records[problem, "linear"]
+        points: dict[str, list[tuple[float, float]]] = defaultdict(list)
+        for row, (name, (kind, _)) in zip(rows, SETTINGS.items(), strict=True):
+            runs = records[problem, name]
+            shared = sorted(set(runs) & set(base))
+            row.append(cell(compare(runs, base, shared)))
+            row.append(f"{100 * fmean(r['fitted'] for r in runs.values()):.0f}" if runs else "")
+            if runs:
+                accuracy = fmean(r["accuracy"] for r in runs.values())
+                points[kind].append((fmean(r["fitted"] for r in runs.values()), accuracy))
+        for kind, pairs in points.items():
+            axis.plot(*zip(*sorted(pairs), strict=True), "o-", label=kind, alpha=0.8)
+        everything = np.array([pair for pairs in points.values() for pair in pairs])
+        fit = np.polyfit(*everything.T, 3)
+        residual = everything[:, 1] - np.polyval(fit, everything[:, 0])
+        share = 1 - residual.var() / everything[:, 1].var()
+        axis.set(title=f"{problem}: a cubic explains {share:.0%}", xlabel="given labels fitted")
+    axes[0][0].set_ylabel("accuracy on clean test labels")
+    axes[0][-1].legend(fontsize=7)
+    figure.tight_layout()
+    figure.savefig(options.out / "mechanism.png", dpi=110)
+    table(["setting", *(word for name in problems for word in (name, "fitted, %"))], rows)
+    for cap in (0.3, 0.1):
+        for control in ("equal activation", "equal edges"):
+            found = []
+            for problem in problems:
+                scored, matched = (
+                    records[problem, f"capped {cap}"],
+                    records[problem, f"as capped {cap}, {control}"],
+                )
+                shared = sorted(set(scored) & set(matched))
+                found += [(scored[s]["accuracy"], matched[s]["accuracy"]) for s in shared]
+            if found:
+                gain = paired_difference(*zip(*found, strict=True))
+                print(f"capped {cap} over chance at {control}: {cell(gain)} ({len(found)} pairs)")

@@ -1,0 +1,112 @@
+"""Which candidate is the default: the tables, the rule and the picture of docs/defaults.md."""
+
+from __future__ import annotations
+
+import argparse
+from statistics import fmean
+
+from candidates import BASELINE, CANDIDATES, CHOSEN
+from problems import PROBLEMS
+from reading import cell, family_mean, gains, read
+
+from _measure import table
+from edgemask.reproduce.compare import PairedDifference
+
+LARGEST_LOSS = -0.01  # no interval of a candidate may lie wholly below
+SINGLE_LOSS = -0.03  # nor may a single run, which has no interval
+EARLY = "ce, chosen epoch"
+
+
+def show(options: argparse.Namespace) -> None:
+    """Print the gains of all candidates."""
+    records = read(options.out)
+    problems = [name for name in PROBLEMS if records[name, options.against]]
+    rows = []
+    for candidate in CANDIDATES:
+        found = gains(records, candidate, options.against)
+        if found and candidate != options.against:
+            cells = [cell(found.get(name)) for name in problems]
+            rows.append((family_mean(found), [candidate, *cells]))
+    rows.sort(key=lambda row: -row[0])
+    print(f"Gain over {options.against!r} in points [95 % interval over paired seeds]\n")
+    table(["candidate", "families", *problems], [[c[0], f"{m:+.1%}"[:-1], *c[1:]] for m, c in rows])
+
+
+def loses(gain: PairedDifference) -> bool:
+    """Whether the interval lies wholly below the limit, or a single run clearly does."""
+    return gain.mean < SINGLE_LOSS if gain.high is None else gain.high < LARGEST_LOSS
+
+
+def choose(options: argparse.Namespace) -> None:
+    """Print the candidate with the largest mean gain among those that are safe everywhere."""
+    records = read(options.out)
+    ranking = []
+    for candidate in CANDIDATES:
+        found = gains(records, candidate, BASELINE)
+        if candidate == BASELINE or not found:
+            continue
+        worse = [name for name, gain in found.items() if loses(gain)]
+        ranking.append((not worse, family_mean(found), candidate, worse))
+    for safe, mean, candidate, worse in sorted(ranking, key=lambda row: row[:2], reverse=True):
+        note = "safe" if safe else "below -1 point on " + ", ".join(worse)
+        print(f"{100 * mean:+6.2f}  {candidate}: {note}")
+
+
+def report(options: argparse.Namespace) -> None:
+    """Print the table of the chosen candidate in Markdown, from seeds that did not choose it."""
+    records = read(options.out)
+    columns = ("seeds", "CE", "default", "gain over CE", "over CE, chosen epoch", "worst recall")
+    print("| problem |", " | ".join(columns), "| time |")
+    print("| :-- |", "--: | " * 7)
+    fresh = {name: range(1, 4) if PROBLEMS[name].needs_data else range(10, 30) for name in PROBLEMS}
+    shown = {}
+    for name in PROBLEMS:
+        mine, plain = records[name, CHOSEN], records[name, BASELINE]
+        shared = sorted(set(mine) & set(plain) & set(fresh[name]))
+        note = "" if shared else "*"
+        shared = shared or sorted(set(mine) & set(plain))
+        if not shared:
+            continue
+        gain = gains(records, CHOSEN, BASELINE, shared)[name]
+        early = gains(records, CHOSEN, EARLY, shared).get(name)
+        shown[name] = gain
+        recall = [fmean(r[seed]["worst_recall"] for seed in shared) for r in (plain, mine)]
+        cost = fmean(mine[s]["cpu_seconds"] / plain[s]["cpu_seconds"] for s in shared)
+        means = [100 * fmean(r[seed]["accuracy"] for seed in shared) for r in (plain, mine)]
+        print(
+            f"| {name} | {len(shared)}{note} | {means[0]:.1f} | {means[1]:.1f} | {cell(gain)} | "
+            f"{cell(early) or '-'} | {recall[0]:.2f} → {recall[1]:.2f} | {cost:.2f} |"
+        )
+    print(f"\nMean gain over families of noisy problems: {100 * family_mean(shown):+.1f} points")
+
+
+def picture(options: argparse.Namespace) -> None:
+    """Draw the gain over cross entropy on each problem, one line per candidate."""
+    from matplotlib import pyplot as plt
+
+    records = read(options.out)
+    problems = [name for name in PROBLEMS if records[name, CHOSEN] and records[name, BASELINE]]
+    figure, axis = plt.subplots(figsize=(10, 5))
+    for candidate in options.candidates or DRAWN:
+        found = gains(records, candidate, BASELINE)
+        places = [place for place, name in enumerate(problems) if name in found]
+        heights = [100 * found[problems[place]].mean for place in places]
+        axis.plot(places, heights, "o-", label=candidate, lw=2.5 if candidate == CHOSEN else 1)
+    axis.axhline(0, color="black", lw=0.8)
+    axis.set_xticks(range(len(problems)), problems, rotation=60, ha="right")
+    axis.set_ylabel("gain over cross entropy, points")
+    axis.legend(fontsize=8, ncols=2)
+    figure.tight_layout()
+    figure.savefig(options.out / "gains.png", dpi=110)
+
+
+DRAWN = (
+    CHOSEN,
+    EARLY,
+    "ce sem",
+    "ce capped-0.3",
+    "ce dropconnect-0.2-scaled",
+    "ce cooling-0.2",
+    "elr sem",
+    "sce",
+)

@@ -61,21 +61,28 @@ def test_samples_are_ranked_by_the_class_adjusted_margin():
     usual = [probs[labels == k, k].mean() for k in range(4)]
     scores = []
     for row, label in zip(probs, labels, strict=True):
-        adjusted = [row[k] - usual[k] for k in range(4)]
-        scores.append(max(adjusted[k] for k in range(4) if k != label) - adjusted[label])
-    assert result.order.tolist() == np.argsort(scores)[::-1].tolist()
-    np.testing.assert_allclose(result.trust, [0.5 - score / 4 for score in scores])
+        adjusted = [row[k] / usual[k] for k in range(4)]
+        rival = max(adjusted[k] for k in range(4) if k != label)
+        scores.append(adjusted[label] / (adjusted[label] + rival))
+    assert result.order.tolist() == np.argsort(scores).tolist()
+    np.testing.assert_allclose(result.trust, scores)
     assert result.trust.min() >= 0
     assert result.trust.max() <= 1
     assert result.rank[result.order[0]] == 1
 
 
-def test_several_models_are_averaged():
+def test_several_models_are_averaged_and_better_ones_count_more():
     made, first = problem(seed=1)
-    second = first[:, ::-1].copy()
+    second = np.where(np.arange(len(first))[:, None] % 2, first[:, ::-1], first)
     both = audit.from_probabilities(made.noisy, [first, second])
-    alone = audit.from_probabilities(made.noisy, (first + second) / 2)
+    commonest = np.bincount(made.noisy).max() / len(first)
+    weights = [((p.argmax(1) == made.noisy).mean() - commonest) ** 2 for p in (first, second)]
+    assert weights[0] > 3 * weights[1] > 0
+    averaged = (weights[0] * first + weights[1] * second) / sum(weights)
+    alone = audit.from_probabilities(made.noisy, averaged)
     np.testing.assert_allclose(both.trust, alone.trust)
+    useless = audit.from_probabilities(made.noisy, [first, np.full_like(first, 0.25)])
+    assert (useless.order[:50] == audit.from_probabilities(made.noisy, first).order[:50]).all()
     assert both.rate.models == 2
     assert alone.rate.models == 1
     same = audit.from_probabilities(made.noisy, [first, second], kinds=["net", "net"])

@@ -20,6 +20,7 @@ Floats = NDArray[np.float64]
 
 _CHUNK = 1 << 22
 _SURE_MARGIN = 0.5
+_LEAST = 1e-9  # a probability of zero has no logarithm
 
 
 def from_probabilities(
@@ -37,9 +38,12 @@ def from_probabilities(
     """Audit given labels by probabilities from models that were not trained on those samples.
 
     Samples are ranked by the class-adjusted margin of the averaged probabilities: with
-    ``a_k = P_k - t_k``, where ``t_k`` is the mean probability of k over the samples labelled k, the
-    score is ``max over k != y of a_k - a_y``. Worth checking are those that pruning by noise rate
-    chooses from the confident joint. Memory beyond the arguments is linear in the samples.
+    ``a_k = P_k / t_k``, where ``t_k`` is the mean probability of k over the samples labelled k, the
+    score is ``max over k != y of log(a_k / a_y)``. Trust is ``a_y / (a_y + a_k)``. Models that have
+    not seen the labels count in the average by the square of how much more often they agree with
+    the given labels than the commonest label does. Worth checking are those samples that pruning by
+    noise rate chooses from the confident joint. Memory beyond the arguments is linear in the
+    samples.
 
     Args:
         labels: The given labels: class numbers (the columns), or names.
@@ -84,14 +88,19 @@ def from_probabilities(
             part = check_probabilities(matrix[rows], rows.start, f"probs[{number}]")
             predicted[rows], confidence[rows] = part.argmax(axis=1), part.max(axis=1)
         evidence.append(model_evidence(given, predicted, confidence))
-    averaged = _Average(matrices)
     counts = np.bincount(given, minlength=classes)
+    commonest = float(counts.max() / samples)
+    unseen = [True] * len(matrices) if out_of_sample is None else list(out_of_sample)
+    weights = [_weight(model.disagreement, commonest) for model in evidence]
+    # How often a model agrees with labels that it has seen says nothing about it.
+    averaged = _Average(matrices, weights if all(unseen) else [1.0] * len(matrices))
     joint, threshold = joint_of_chunks(averaged.chunks, given, classes)
-    judged = scores = _Scores(averaged, given, np.where(counts > 0, threshold, 0.0))
-    if out_of_sample is not None and any(out_of_sample) and not all(out_of_sample):
-        unseen = _Average([m for m, judge in zip(matrices, out_of_sample, strict=True) if judge])
-        joint, threshold = joint_of_chunks(unseen.chunks, given, classes)
-        judged = _Scores(unseen, given, np.where(counts > 0, threshold, 0.0))
+    judged = scores = _Scores(averaged, given, np.where(counts > 0, threshold, 1.0))
+    if any(unseen) and not all(unseen):
+        judges = [number for number, judge in enumerate(unseen) if judge]
+        alone = _Average([matrices[n] for n in judges], [weights[n] for n in judges])
+        joint, threshold = joint_of_chunks(alone.chunks, given, classes)
+        judged = _Scores(alone, given, np.where(counts > 0, threshold, 1.0))
     order = rank_samples([scores.margin, -scores.own, scores.best], seed=seed)
     listed = prune_by_noise_rate(averaged, given, joint, order)
     listed &= judged.predicted != given
@@ -99,12 +108,11 @@ def from_probabilities(
     # the given one.
     adjusted = np.where(scores.margin > 0, scores.suggested, given)
     suggested = np.where(listed & (adjusted == given), judged.predicted, adjusted)
-    commonest = float(counts.max() / samples)
     return LabelAudit(
         ids=[str(row) for row in range(samples)] if ids is None else [str(i) for i in ids],
         given=given,
         suggested=suggested,
-        trust=0.5 - scores.margin / 4,
+        trust=1.0 / (1.0 + np.exp(scores.margin)),
         trust_is_probability=False,
         listed=listed,
         reason=_reasons(scores, judged, given),
@@ -219,17 +227,22 @@ def _round_rows(joint: Floats) -> Int64:
     return whole
 
 
-class _Average:
-    """The mean of several matrices, computed for the rows that are asked for."""
+def _weight(disagreement: float, commonest: float) -> float:
+    """Return the weight of a model in the average; a model as good as none has next to none."""
+    return max(1.0 - disagreement - commonest, 1e-3) ** 2
 
-    def __init__(self, matrices: Sequence[NDArray[Any]]):
+
+class _Average:
+    """The weighted mean of several matrices, computed for the rows that are asked for."""
+
+    def __init__(self, matrices: Sequence[NDArray[Any]], weights: Sequence[float]):
         self._matrices = matrices
+        self._shares = [weight / sum(weights) for weight in weights]
 
     def __getitem__(self, rows: Any) -> Floats:
-        total: Floats = self._matrices[0][rows].astype(np.float64)
-        for matrix in self._matrices[1:]:
-            total += matrix[rows]
-        total /= len(self._matrices)
+        total: Floats = self._shares[0] * self._matrices[0][rows].astype(np.float64)
+        for share, matrix in zip(self._shares[1:], self._matrices[1:], strict=True):
+            total += share * matrix[rows].astype(np.float64)
         return total
 
     def chunks(self) -> Iterator[tuple[slice, Floats]]:
@@ -250,7 +263,7 @@ class _Scores:
             place, label = np.arange(len(probs)), given[rows]
             self.own[rows] = probs[place, label]
             self.predicted[rows] = probs.argmax(axis=1)
-            adjusted = probs - threshold
+            adjusted = np.log(np.maximum(probs, _LEAST) / threshold)
             mine = adjusted[place, label]
             adjusted[place, label] = -np.inf
             other = adjusted.argmax(axis=1)

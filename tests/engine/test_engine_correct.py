@@ -110,6 +110,7 @@ def test_ids_and_labels_of_a_table_are_those_of_training(tmp_path: Path) -> None
 
 
 def test_a_parquet_file(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
     frame = pd.DataFrame({"key": list("abcd"), "x": [1.5, None, 3.0, 4.0], "label": [1, 2, 1, 2]})
     frame.to_parquet(tmp_path / "a.parquet")
     rows = _decisions("a,relabel,2", "c,drop")

@@ -56,7 +56,9 @@ def _rewrite(run, change, *, checksum: bool) -> None:
     change(tensors)
     if not checksum:
         del about["sha256"]
-    save_file(tensors, path, metadata={"edgemask": json.dumps(about)})
+    changed = path.with_suffix(".changed")  # the tensors may be views of the file itself
+    save_file(tensors, changed, metadata={"edgemask": json.dumps(about)})
+    changed.replace(path)
 
 
 @pytest.mark.parametrize("use", USES)

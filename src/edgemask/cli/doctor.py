@@ -106,7 +106,7 @@ def _check_device(device: str, *, as_json: bool) -> None:
     verdict = f"{len(found) - failed - skipped} of {len(found)} checks hold on {device}"
     verdict += f", {failed} failed" * bool(failed) + f", {skipped} skipped" * bool(skipped)
     machine = ", ".join(row["about"] for row in _devices() if row["name"].startswith(device))
-    versions = {name: version(name) for name in ("edgemask", "torch", "accelerate", "numpy")}
+    versions = {name: _version(name) for name in ("edgemask", "torch", "accelerate", "numpy")}
     if as_json:
         checks = [asdict(check) for check in found]
         print_json({"checks": checks, "verdict": verdict, "on": machine, "versions": versions})
@@ -142,12 +142,21 @@ def _compiler() -> str:
     return f"inductor can use {found}"
 
 
+def _version(package: str) -> str:
+    """Return the version of a package; torch's own names the build too, such as ``+cu124``."""
+    if package == "torch":
+        import torch
+
+        return str(torch.__version__)
+    return version(package)
+
+
 def _packages() -> list[dict[str, Any]]:
     rows = []
     for extra, names in _PACKAGES.items():
         for name in names:
             try:
-                installed: str | None = version(name)
+                installed: str | None = _version(name)
             except PackageNotFoundError:
                 installed = None
             install = f'pip install "edgemask[{extra}]"' if extra != "base" else "pip install torch"

@@ -1,21 +1,11 @@
-"""Many runs: in this process, in a pool of worker processes, or as tasks of a Ray cluster.
-
-The folder of a run is the only record of what is done. Beside the files of the run it holds
-``.job.json``: the process and the commit that worked on it last, and why it failed if it did.
-"""
+"""Many runs: in this process, in a pool of worker processes, or as tasks of a Ray cluster."""
 
 from __future__ import annotations
 
-import functools
-import importlib
-import json
 import os
 import signal
-import subprocess
 import sys
 import threading
-import time
-import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -23,12 +13,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edgemask._files import write_json
-from edgemask.engine.config import Config, to_dict
-from edgemask.engine.observer import Observer, RunInfo
+from edgemask.engine.job import (
+    JobResult,
+    RunJob,
+    code_commit,
+    import_modules,
+    job_record,
+    job_state,
+    run_job,
+)
 from edgemask.engine.resolve import resolve
-from edgemask.engine.rundir import RunBusyError, RunDir
-from edgemask.engine.signals import Interrupted
+from edgemask.engine.rundir import RunDir
+from edgemask.engine.workers import Workers
 from edgemask.errors import MissingExtraError, UserError
 
 __all__ = [
@@ -44,200 +40,10 @@ __all__ = [
 ]
 
 _TICK_SECONDS = 0.3
-_STOP_SECONDS = 30.0
-_PARENT_SECONDS = 1.0
 
 
 class JobsStopped(KeyboardInterrupt):
     """Ctrl-C or SIGTERM came; the runs in progress have saved their state."""
-
-
-@dataclass(frozen=True)
-class RunJob:
-    """A run to be done."""
-
-    config: Config | Mapping[str, Any]
-    """The config, or the same as nested settings of plain values."""
-    folder: Path
-    """The folder of the run, exactly."""
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """The config as nested settings."""
-        return to_dict(self.config) if isinstance(self.config, Config) else dict(self.config)
-
-
-@dataclass(frozen=True)
-class JobResult:
-    """How a run ended."""
-
-    folder: Path
-    state: str
-    """``done``, ``failed``, or ``busy`` where a process of somebody else works on the run."""
-    error: str = ""
-
-    @property
-    def name(self) -> str:
-        """The name of the run's folder."""
-        return self.folder.name
-
-
-def job_record(folder: str | Path) -> dict[str, Any]:
-    """Return what is recorded about the last attempt at a run: state, commit, pid, error."""
-    try:
-        text = (Path(folder) / ".job.json").read_text(encoding="utf-8")
-        record: dict[str, Any] = json.loads(text)
-    except (OSError, json.JSONDecodeError):
-        return {}
-    return record
-
-
-def job_state(folder: str | Path) -> tuple[str, str]:
-    """Return the state of a run's folder, with an explanation.
-
-    Returns:
-        ``done``, ``running``, ``failed``, ``partly`` (started and stopped) or ``to do``; and the
-        reason of a failure or the number of finished epochs.
-    """
-    run = RunDir(folder)
-    if run.finished:
-        return "done", ""
-    if _is_locked(run.path / ".lock"):
-        return "running", f"{len(run.history())} epochs done"
-    record = job_record(folder)
-    if record.get("state") == "failed":
-        return "failed", str(record.get("error", ""))
-    if run.started:
-        return "partly", f"{len(run.history())} epochs done"
-    return "to do", ""
-
-
-def import_modules(names: Sequence[str]) -> None:
-    """Import modules that register names of their own (``--import MODULE``).
-
-    The current folder is searched as well, which the command's own path leaves out.
-
-    Raises:
-        UserError: Names a module that cannot be imported, and why.
-    """
-    if names and not {"", str(Path.cwd())} & set(sys.path):
-        sys.path.append(str(Path.cwd()))
-    for name in names:
-        try:
-            importlib.import_module(name)
-        except Exception as error:
-            raise UserError(
-                f"cannot import the module {name!r}: {type(error).__name__}: {error}"
-            ) from error
-
-
-def _is_done(job: RunJob) -> bool:
-    """Whether a job's folder holds this very run, finished."""
-    from edgemask.engine.train import train
-
-    if not RunDir(job.folder).finished:
-        return False
-    try:
-        train(resolve(job.settings), out=job.folder)
-    except UserError:
-        return False  # another run; reported as the failure of this one
-    return True
-
-
-def _is_locked(lock: Path) -> bool:
-    """Whether a living process holds a lock file."""
-    if not lock.is_file():
-        return False
-    try:
-        import fcntl
-    except ImportError:  # a system without advisory locks
-        return False
-    handle = os.open(lock, os.O_RDWR)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return True
-    finally:
-        os.close(handle)
-    return False
-
-
-class _StartObserver(Observer):
-    """Records who works on a run, while the folder is locked."""
-
-    started = False
-
-    def on_start(self, info: RunInfo) -> None:
-        self.started = True
-        _record(info.path, "running", pid=os.getpid(), commit=code_commit())
-
-
-def _record(folder: Path, state: str, error: str = "", **facts: Any) -> None:
-    facts = {**job_record(folder), "traceback": "", **facts, "state": state, "error": error}
-    write_json(folder / ".job.json", facts)
-
-
-def run_job(job: RunJob, *, imports: Sequence[str] = (), patience: float = 20.0) -> JobResult:
-    """Train a run in this process, continue it, or find it done. Errors become a result.
-
-    Args:
-        job: The run.
-        imports: Modules to import first; they register names that the settings use.
-        patience: Seconds to wait for another process that holds the run's lock; one that was
-            killed may take a moment to let go.
-    """
-    from edgemask.engine.train import train
-
-    folder = job.folder
-    observer = _StartObserver()
-    new = False
-    deadline = time.monotonic() + patience
-    try:
-        import_modules(imports)
-        config = resolve(job.settings)
-        entries = list(folder.iterdir()) if folder.is_dir() else []
-        new = not folder.is_file() and all(path.name[0] == "." for path in entries)
-        while True:
-            try:
-                train(config, out=folder, observers=[observer])
-                break
-            except RunBusyError as error:
-                if time.monotonic() > deadline:
-                    return JobResult(folder, "busy", str(error))
-                time.sleep(0.2)
-        if observer.started:
-            _record(folder, "done")
-    except Interrupted as stop:
-        _record(folder, "stopped", str(stop))
-        raise
-    except Exception as error:  # noqa: BLE001 - a failed run must not end the others
-        text = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
-        if new or observer.started:  # otherwise it may be the folder of something else
-            _record(folder, "failed", text, traceback=traceback.format_exc())
-        return JobResult(folder, "failed", text)
-    return JobResult(folder, "done")
-
-
-@functools.cache
-def code_commit() -> str | None:
-    """Return the commit of the code, with ``+`` if files differ from it; None outside git."""
-
-    def git(*words: str) -> str:
-        done = subprocess.run(  # noqa: S603
-            ["git", *words],  # noqa: S607
-            cwd=Path(__file__).parents[1],
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=20,
-        )
-        return done.stdout.strip()
-
-    try:
-        changed = git("status", "--porcelain", "--untracked-files=no", "--", ".")
-        return git("rev-parse", "--short=12", "HEAD") + ("+" if changed else "")
-    except (OSError, subprocess.SubprocessError):
-        return None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -324,6 +130,19 @@ class JobRunner:
         return variables
 
 
+def _is_done(job: RunJob) -> bool:
+    """Whether a job's folder holds this very run, finished."""
+    from edgemask.engine.train import train
+
+    if not RunDir(job.folder).finished:
+        return False
+    try:
+        train(resolve(job.settings), out=job.folder)
+    except UserError:
+        return False  # another run; reported as the failure of this one
+    return True
+
+
 def _collect(
     futures: Mapping[Future[tuple[str, str]], RunJob],
     report: Callable[[JobResult], None],
@@ -392,101 +211,13 @@ def _in_workers(
     runner: JobRunner, jobs: Sequence[RunJob]
 ) -> Iterator[dict[Future[tuple[str, str]], RunJob]]:
     """Start jobs in worker processes on this machine, each process fed by a thread."""
-    workers = _Workers(runner)
+    workers = Workers(runner.attempts, runner.imports, runner.environment())
     with ThreadPoolExecutor(min(runner.workers, len(jobs))) as threads:
         try:
             yield {threads.submit(workers.do, job): job for job in jobs}
         finally:
             threads.shutdown(wait=False, cancel_futures=True)
             workers.stop()
-
-
-class _Workers:
-    """Worker processes, one per calling thread; one that dies is replaced.
-
-    They are started by command, not by ``multiprocessing``, so that a script without a
-    ``__main__`` guard can use them, and in sessions of their own, so that Ctrl-C in a terminal
-    reaches only this process, which then asks each worker once.
-    """
-
-    def __init__(self, runner: JobRunner):
-        self.runner = runner
-        self.by_thread: dict[int, subprocess.Popen[str]] = {}
-        self.lock = threading.Lock()
-        self.stopped = False
-
-    def do(self, job: RunJob) -> tuple[str, str]:
-        """Have this thread's worker do a job; return its state and error."""
-        for _ in range(self.runner.attempts):
-            with self.lock:
-                if self.stopped:
-                    break
-                process = self._worker(_log_file(job))
-            reply = _ask(process, job, self.runner.imports)
-            if reply is not None:
-                return reply
-            code = process.wait()
-            if job_state(job.folder)[0] == "done":
-                return "done", ""
-        if self.stopped:
-            return "failed", "stopped"
-        by = f"signal {-code}" if code < 0 else f"exit code {code}"
-        text = f"its process died {self.runner.attempts} times, last by {by}; see {_log_file(job)}"
-        record = job_record(job.folder)
-        if record or not job.folder.exists():
-            write_json(job.folder / ".job.json", record | {"state": "failed", "error": text})
-        return "failed", text
-
-    def _worker(self, log: Path) -> subprocess.Popen[str]:
-        """Return the living worker of this thread, a new one if needed."""
-        thread = threading.get_ident()
-        process = self.by_thread.get(thread)
-        if process is None or process.poll() is not None:
-            log.parent.mkdir(parents=True, exist_ok=True)
-            with log.open("ab") as errors:
-                process = self.by_thread[thread] = subprocess.Popen(
-                    [sys.executable, "-c", "from edgemask.engine.jobs import _serve; _serve()"],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=errors,
-                    text=True,
-                    env=os.environ | self.runner.environment(),
-                    start_new_session=True,
-                )
-        return process
-
-    def stop(self) -> None:
-        """Ask the workers to save their runs and end; kill those that do not."""
-        with self.lock:
-            self.stopped = True
-        for process in self.by_thread.values():
-            process.terminate()
-        deadline = time.monotonic() + _STOP_SECONDS
-        for process in self.by_thread.values():
-            try:
-                process.wait(max(0.0, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                process.kill()
-
-
-def _log_file(job: RunJob) -> Path:
-    return job.folder.parent / "logs" / f"{job.folder.name}.log"
-
-
-def _ask(
-    process: subprocess.Popen[str], job: RunJob, imports: Sequence[str]
-) -> tuple[str, str] | None:
-    """Have a worker do a job; return its state and error, or None if the worker died."""
-    assert process.stdin is not None
-    assert process.stdout is not None
-    request = [job.settings, str(job.folder), str(_log_file(job)), list(imports)]
-    try:
-        process.stdin.write(json.dumps(request) + "\n")
-        process.stdin.flush()
-        state, error = json.loads(process.stdout.readline())
-    except (OSError, ValueError):
-        return None
-    return state, error
 
 
 @contextmanager
@@ -504,35 +235,3 @@ def _sigterm_interrupts() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def _end_with_parent() -> None:
-    """Ask this process to save its run and end, once the process that started it is gone."""
-    parent = os.getppid()
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(_PARENT_SECONDS)
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
-def _serve() -> None:
-    """Do the jobs that arrive on standard input; what a run prints goes into its log."""
-    _end_with_parent()
-    with os.fdopen(os.dup(1), "w", encoding="utf-8") as replies:
-        os.dup2(2, 1)
-        for line in sys.stdin:
-            settings, folder, log, imports = json.loads(line)
-            Path(log).parent.mkdir(parents=True, exist_ok=True)
-            with Path(log).open("ab") as file:
-                os.dup2(file.fileno(), 1)
-                os.dup2(file.fileno(), 2)
-            try:
-                result = run_job(RunJob(settings, Path(folder)), imports=imports)
-            except KeyboardInterrupt:
-                return
-            sys.stdout.flush()
-            replies.write(json.dumps([result.state, result.error]) + "\n")
-            replies.flush()

@@ -8,11 +8,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import torch
-from torch import Tensor
-
 from edgemask._random import load_rng_state, rng_state
-from edgemask.data import Batch
 from edgemask.diagnostics import retention
 from edgemask.engine.checkpoint import Checkpoints
 from edgemask.engine.config import Config
@@ -31,12 +27,12 @@ from edgemask.engine.run_data import ALL, RunData
 from edgemask.engine.rundir import RunDir
 from edgemask.engine.samples import SamplesSoFar
 from edgemask.engine.selection import Selection
+from edgemask.engine.shared_state import SharedState
 from edgemask.engine.signals import Interrupted, Stop
 from edgemask.engine.stepping import LossError, Stepper
+from edgemask.engine.transition import TransitionEstimate
 from edgemask.errors import EdgeMaskWarning, UserError
-from edgemask.losses import TransitionLoss
 from edgemask.methods import Clock, Method, Phase
-from edgemask.methods.parts.memory import joined_rows
 
 __all__ = ["Trainer"]
 
@@ -94,8 +90,8 @@ class Trainer:
             workers=config.data.workers,
         )
         self._selection = Selection(config.train.select, method.nets)
-        self._shared = _SharedState(method, processes, len(data.noise))
-        self._transition = _Transition(method, config.train.epochs)
+        self._shared = SharedState(method, processes, len(data.noise))
+        self._transition = TransitionEstimate(method, config.train.epochs)
         self._chance = ChanceWatch(_advice(config, method))
         self._progress = Progress()
         self._sums = Sums(processes.device)
@@ -465,79 +461,3 @@ def _advice(config: Config, method: Method) -> str:
     rate = f"another optim.lr (now {config.optim.lr:g})"
     other_loss = method.uses_criterion and method.loss is None and config.loss.name != "ce"
     return f"loss ce or {rate}" if other_loss else rate
-
-
-class _Transition:
-    """Lets a loss estimate the transition matrix of the labels, once its warm-up is over.
-
-    Args:
-        method: The method, set up.
-        epochs: Epochs of the run.
-    """
-
-    def __init__(self, method: Method, epochs: int):
-        self._method = method
-        self._losses = [
-            loss
-            for loss in method.task.criterion.modules()
-            if method.uses_criterion and isinstance(loss, TransitionLoss) and loss.matrix is None
-        ]
-        self._warmups = [loss.warmup or max(1, round(epochs / 5)) for loss in self._losses]
-        for warmup in self._warmups:
-            if warmup >= epochs:
-                raise UserError(
-                    f"loss.options.warmup={warmup}: the transition matrix is estimated after the "
-                    f"warm-up, and the run has {epochs} epochs; give fewer, or loss.options.matrix"
-                )
-
-    def estimate(self, epoch: int) -> None:
-        """Estimate the matrix of each loss whose warm-up ends before this epoch."""
-        for loss, warmup in zip(self._losses, self._warmups, strict=True):
-            if epoch == warmup:
-                loss.estimate(self._method.task.score(self._predict)["probabilities"])
-
-    def _predict(self, batch: Batch) -> dict[str, Tensor]:
-        logits = self._method.predict_logits(batch.views[0])
-        mean = torch.stack([values.float() for values in logits.values()]).mean(0)
-        return {"probabilities": mean.softmax(dim=1)}
-
-
-class _SharedState:
-    """State that processes change on their own samples and then must agree on.
-
-    Args:
-        method: The method, with what it remembers of samples.
-        processes: The processes.
-        samples: Training samples.
-    """
-
-    def __init__(self, method: Method, processes: Processes, samples: int):
-        self._method = method
-        self._processes = processes
-        self._samples = samples
-        self._synced: dict[str, Tensor] = {}
-
-    def start(self) -> None:
-        """Take the present state as agreed upon."""
-        if self._processes.count > 1:
-            self._synced = {name: buffer.clone() for name, buffer in self._loss_memory()}
-
-    def sync(self) -> None:
-        """Make all processes agree on per-sample memories and running statistics."""
-        processes = self._processes
-        if processes.count == 1:
-            return
-        self._method.sync(processes.total)
-        for name, buffer in self._loss_memory():
-            changed = (buffer != self._synced[name]).flatten(1).any(1)
-            buffer.copy_(joined_rows(buffer, changed, processes.total))
-            self._synced[name] = buffer.clone()
-        processes.same_buffers(self._method.nets)
-
-    def _loss_memory(self) -> list[tuple[str, Tensor]]:
-        """Return what the loss remembers of each sample (ELR)."""
-        return [
-            (name, buffer)
-            for name, buffer in self._method.task.criterion.named_buffers()
-            if buffer.ndim > 1 and len(buffer) == self._samples
-        ]

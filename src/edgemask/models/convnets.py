@@ -80,9 +80,9 @@ class ConvNet(Backbone):
                 f"shape {self.input_shape} and cannot take {tuple(x.shape[1:])}; create it with "
                 "the input_shape of the data"
             )
-        for name in self._blocks[:-1]:
-            x = F.max_pool2d(self.get_submodule(name)(x), 2)
-        maps: Tensor = self.get_submodule(self._blocks[-1])(x)
+        for name in self._blocks[:-1]:  # getattr, since torch 2.6 does not export get_submodule
+            x = F.max_pool2d(getattr(self, name)(x), 2)
+        maps: Tensor = getattr(self, self._blocks[-1])(x)
         return maps
 
     def features_from_maps(self, maps: Tensor) -> Tensor:

@@ -60,8 +60,22 @@ def by_draws(labels: Int64, matrix: Matrix, rng: np.random.RandomState) -> Int64
 
     The draw is a multinomial of one trial, because its stream is not that of a categorical draw.
     """
-    rows = [matrix[label] for label in range(len(matrix))]
-    return np.array([rng.multinomial(1, rows[label]).argmax() for label in labels], dtype=np.int64)
+    targets = [_possible(row) for row in matrix]
+    rows = [row[possible] for row, possible in zip(matrix, targets, strict=True)]
+    return np.array(
+        [targets[label][rng.multinomial(1, rows[label]).argmax()] for label in labels],
+        dtype=np.int64,
+    )
+
+
+def _possible(row: NDArray[np.float64]) -> Int64:
+    """Return the classes of nonzero probability, and the last one.
+
+    A zero before the last costs no random number in NumPy up to 2.4 and one in 2.5, which the
+    streams must not depend on; the last class costs none in any version, so it has to stay.
+    """
+    possible = np.flatnonzero(row)
+    return possible if row[-1] else np.append(possible, len(row) - 1)
 
 
 def choose_exactly(

@@ -55,7 +55,6 @@ def kinds(clip: dict[str, str]) -> dict[str, dict[str, Any]]:
     found["sop"]["loss"] = {"name": "sop"}
     found["sam"] = {"method": {"options": {"sam": 0.05, "label_smoothing": 0.1}}}
     found["anl-ce-er"] = {"loss": {"name": "anl-ce-er"}}
-    found["class weights"] = {"loss": {"name": "weighted-gce"}}
     found["forward correction"] = {"loss": {"name": "forward-correction"}}
     found["sem"] = {"head": {"name": "sem"}}
     found["clip and l1"] = {"optim": {"clip": 1.0, "l1": 1e-4, "weight_decay": 1e-3}}

@@ -30,6 +30,8 @@ RESUMED = ("supervised", "sop", "jocor", "dividemix", "jo-snc")
 # One of each kind of loop, and losses that are not a mean over samples; the others are in the long
 # test.
 USUAL = (*RESUMED, "promix", "anl-ce-er", "class weights")
+# Has a loss that only the worker knows.
+WEIGHTED = {"class weights": {"loss": {"name": "weighted-gce"}}}
 
 
 def alone(jobs: list[dict]) -> subprocess.Popen:
@@ -47,7 +49,7 @@ def train_all(folder: Path, names: Collection[str] | None = None) -> dict[str, d
     """Train kinds of loops in one process and in two, and some in one and then the other."""
     configs = {
         name: merge(SETTINGS, change)
-        for name, change in kinds(digits_features(folder / "clip")).items()
+        for name, change in (kinds(digits_features(folder / "clip")) | WEIGHTED).items()
         if names is None or name in names
     }
 

@@ -2,18 +2,23 @@
 
     python docs/build.py
 
-Pages of the root (CONTRIBUTING, CHANGELOG, SECURITY) and the pictures of ``results/`` become part
-of it. A warning, a page that nothing leads to, or a link that leads nowhere ends the build.
+Pages of the root (CONTRIBUTING, CHANGELOG, SECURITY), the table of examples, the pictures of
+``results/`` and the notebooks of ``docs/tutorials`` with their outputs become part of it. A
+warning, a page that nothing leads to, or a link that leads nowhere ends the build.
 """
 
 from __future__ import annotations
 
+import base64
+import html
+import json
 import re
 import shutil
 import subprocess
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 ROOT = Path(__file__).parents[1]
@@ -27,15 +32,61 @@ def collect() -> None:
     shutil.copytree(ROOT / "docs", PAGES, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
     for name in ROOT_PAGES:
         shutil.copy(ROOT / f"{name}.md", PAGES / f"{name.lower()}.md")
+    examples = (ROOT / "examples" / "README.md").read_text(encoding="utf-8")
+    examples = re.sub(r"\[(\w+\.py)\]\(\1\)", r"`\1`", examples).replace("](../docs/", "](")
+    (PAGES / "examples.md").write_text(examples, encoding="utf-8")
+    for path in sorted(PAGES.rglob("*.ipynb")):
+        path.with_suffix(".md").write_text(notebook_page(path), encoding="utf-8")
     for page in PAGES.rglob("*.md"):
         text = page.read_text(encoding="utf-8")
         for picture in re.findall(r"\]\(\.\./(results/[^)#]+\.png)\)", text):
             (PAGES / picture).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / picture, PAGES / picture)
+        text = re.sub(r"(?m)^\|.*$", lambda row: _plain_pipes(row[0]), text)
         text = text.replace("](../results/", "](results/").replace("](docs/", "](")
+        text = re.sub(r"\]\((tutorials/[\w-]+)\.ipynb\)", r"](\1.md)", text)
+        text = text.replace("](../examples/README.md)", "](examples.md)")
         for name in ROOT_PAGES:
             text = re.sub(rf"\]\((\.\./)?{name}\.md", f"]({name.lower()}.md", text)
         page.write_text(text.replace("](README.md)", "](index.md)"), encoding="utf-8")
+
+
+def _plain_pipes(row: str) -> str:
+    r"""Return a row of a table with ``\|`` inside code as the site's Markdown understands it."""
+
+    def code(found: re.Match[str]) -> str:
+        return f"<code>{html.escape(found[1]).replace(chr(92) + '|', '&#124;')}</code>"
+
+    return re.sub(r"`([^`]*\\\|[^`]*)`", code, row)
+
+
+def notebook_page(path: Path) -> str:
+    """Return a notebook as Markdown; its pictures are written beside it."""
+    parts = []
+    for number, cell in enumerate(json.loads(path.read_text(encoding="utf-8"))["cells"]):
+        source = "".join(cell["source"])
+        if cell["cell_type"] == "markdown":
+            parts.append(source)
+            continue
+        parts.append(f"```python\n{source}\n```")
+        for place, output in enumerate(cell["outputs"]):
+            parts.append(_output(output, path.with_name(f"{path.stem}-{number}-{place}.png")))
+    title, _, rest = "\n\n".join(filter(None, parts)).partition("\n")
+    return f"{title}\n\n[Download this notebook]({path.name}){{ .md-button }}\n{rest}\n"
+
+
+def _output(output: dict[str, Any], picture: Path) -> str:
+    """Return an output of a cell: a picture, a table, or text."""
+    data = output.get("data", {})
+    if "image/png" in data:
+        picture.write_bytes(base64.b64decode(data["image/png"]))
+        return f"![what the cell drew]({picture.name})"
+    if "text/html" in data:
+        page = re.sub(r"<style.*?</style>", "", "".join(data["text/html"]), flags=re.DOTALL)
+        # Without blank lines or indentation, Markdown leaves a table as it is.
+        return "\n".join(line.strip() for line in page.splitlines() if line.strip())
+    text = "".join(data.get("text/plain", output.get("text", ""))).strip("\n")
+    return f"```{{ .text .output }}\n{text}\n```" if text else ""
 
 
 class Links(HTMLParser):

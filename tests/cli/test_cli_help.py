@@ -79,6 +79,7 @@ MISSING = [
     ("report", "none"),
     *((verb, "none") for verb in ("resume", "eval", "predict", "export")),
     ("train", "--dta", "digits"),
+    ("train", "--data", "."),
 ]
 
 
@@ -98,7 +99,7 @@ def test_what_is_missing_is_said_without_heavy_imports(tmp_path):
     for words, line in zip(MISSING, done.stdout.splitlines(), strict=True):
         exit_code, output, heavy = json.loads(line)
         assert (exit_code, heavy) == (2, []), (words, output)
-        assert "none" in output or "--dta" in output
+        assert "none" in output or "--dta" in output or "imagefolder:." in output
         assert "Traceback" not in output
 
 

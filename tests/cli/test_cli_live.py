@@ -146,3 +146,27 @@ def test_words_for_numbers():
     assert percent(0.12345) == "12.35 %"
     assert (duration(59.6), duration(3599)) == ("1 min 0 s", "59 min 59 s")
     assert (count(1, "run"), count(0, "run")) == ("1 run", "0 runs")
+
+
+def test_the_first_epoch_already_tells_the_time(tmp_path, monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr("edgemask.cli.live.time.monotonic", lambda: now[0])
+    watcher = LiveDisplay(terminal())
+    watcher.on_start(info(tmp_path))
+    now[0] += 3
+    watcher.on_step(epoch=0, phase="train", step=1, steps=2, loss=1.5)  # half an epoch in 3 s
+    assert "21 s left" in _drawn(watcher)
+    watcher.stop()
+
+    out = terminal(color_system=None)
+    lines = LineDisplay(out)
+    now[0] = 100.0
+    lines.on_start(info(tmp_path))
+    for seconds, step in ((3.0, 1), (11.0, 2), (12.0, 3)):
+        now[0] = 100.0 + seconds
+        lines.on_step(epoch=0, phase="train", step=step, steps=4, loss=1.5)
+    told = [line for line in out.file.getvalue().splitlines() if "first epoch" in line]
+    assert told == ["step 2/4 of the first epoch; about 1 min 17 s left"]
+    lines.on_epoch(epoch(0))
+    lines.on_step(epoch=1, phase="train", step=2, steps=4, loss=1.5)
+    assert out.file.getvalue().count("first epoch") == 1

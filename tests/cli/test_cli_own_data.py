@@ -78,7 +78,7 @@ def test_a_folder_of_photos(call, photos, tmp_path):
         "--batch-size", 16, "--out", out,
     ).stdout  # fmt: skip
     assert "small-cnn, sem head" in text
-    assert "3 classes; labels: given, realised unknown" in text
+    assert "3 classes; labels as given" in text
     summary = json.loads((out / "summary.json").read_text())
     assert summary["class_names"] == ["blue", "green", "red"]
     assert summary["noise"]["realised_rate"] is None

@@ -80,7 +80,7 @@ def test_mistakes_end_in_one_line(call, run, people, tmp_path):
     assert "did you mean 'survived'?" in error(
         "train", "--data", f"csv:{people}", "--label", "survive"
     )
-    assert f"say what {people} is: --data csv:{people}" in error("train", "--data", people)
+    assert f"say what {people} is: csv:{people}" in error("train", "--data", people)
     assert "labels: the dataset 'digits' has no columns" in error(
         "train", "--data", "digits", "--label", "x"
     )

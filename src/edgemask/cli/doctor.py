@@ -8,6 +8,7 @@ import platform
 import shutil
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated, Any
 
@@ -57,14 +58,14 @@ def doctor(
     if gpu:
         _check_device(device, as_json=as_json)
         return
-    found: dict[str, Any] = {
-        "system": _system(),
-        "packages": _packages(),
-        "devices": _devices(),
-        "precision": _precision(),
-    }
-    if data:
-        found["data"] = _data(str(data_root) if data_root is not None else None)
+    with ThreadPoolExecutor(1) as beside:
+        found: dict[str, Any] = {"system": _system()}
+        precision = beside.submit(_precision)  # waits for a process that tries bf16
+        found |= {"packages": _packages(), "devices": _devices()}
+        datasets = _data(str(data_root) if data_root is not None else None) if data else None
+        found["precision"] = precision.result()
+        if datasets is not None:
+            found["data"] = datasets
     if as_json:
         print_json(found)
         return

@@ -10,13 +10,21 @@ from edgemask.errors import DataError, UserError
 __all__ = ["check_data", "check_file", "check_run"]
 
 _FILES = ("csv", "parquet", "npz")
+_ENDINGS = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".npz": "npz"}
 
 
 def check_data(spec: str | None) -> None:
     """Refuse data of the user's own that is not there; all else is checked where it is read."""
-    kind, colon, place = (spec or "").partition(":")
-    path = Path(place).expanduser()
-    if not colon or not place or kind not in registered("data"):
+    if spec is None:
+        return
+    kind, _, place = spec.partition(":")
+    known = kind in registered("data")
+    path = Path(place if known else spec).expanduser()
+    if not known and path.exists():
+        kind = "imagefolder" if path.is_dir() else _ENDINGS.get(path.suffix.lower(), "")
+        if kind:
+            raise UserError(f"say what {spec} is: {kind}:{spec}")
+    if not known or not place:
         return
     if kind == "imagefolder" and not path.exists():
         raise DataError(f"{path}: there is no such folder, nor an archive of one")

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["Display", "LineDisplay", "LiveDisplay", "display"]
 
 _ROWS = 8
+_PATIENCE = 10.0  # seconds of the first epoch before a log says how long the run will take
 _WIDE = 100
 # Columns of an epoch: the metric, its title, its number of decimals.
 _COLUMNS: tuple[tuple[str, str, int], ...] = (
@@ -37,11 +38,13 @@ class Display(Observer):
         self.started = False
         self.epochs = 0
         self._times: deque[float] = deque(maxlen=20)
+        self._began, self._first = 0.0, 0
 
     def on_start(self, info: RunInfo) -> None:
         """Store the number of epochs and print notes."""
         self.started = True
         self.epochs = info.config.train.epochs
+        self._began, self._first = time.monotonic(), info.start_epoch
         for note in info.notes:
             complain(note, kind="note")
 
@@ -51,6 +54,13 @@ class Display(Observer):
         remaining: int = self.epochs - metrics["epoch"] - 1
         return remaining * sum(self._times) / len(self._times)
 
+    def first_estimate(self, epoch: int, step: int, steps: int) -> float | None:
+        """Return the estimated seconds that remain from the first steps; None after an epoch."""
+        done = epoch - self._first + step / max(steps, 1)
+        if self._times or done <= 0:
+            return None
+        return (time.monotonic() - self._began) / done * (self.epochs - self._first - done)
+
 
 def describe(info: RunInfo) -> list[str]:
     """Return what is run, in a few lines."""
@@ -59,9 +69,10 @@ def describe(info: RunInfo) -> list[str]:
     method = "" if config.method.name == "supervised" else f"{config.method.name}, "
     classes = count(info.classes, "class", "classes")
     data = f"{config.data.spec}: {count(info.samples, 'sample')}, {classes}"
+    labels = " as given" if config.noise.spec == "none" else f": {info.noise}"
     model = f"{config.model.name}, {config.head.name} head, {info.parameters:,} parameters"
     lines = [
-        f"data   {data}; labels: {info.noise}",
+        f"data   {data}; labels{labels}",
         f"model  {model}; {method}{config.loss.name} loss; {device}",
         f"run    {info.path}",
     ]
@@ -76,12 +87,20 @@ class LineDisplay(Display):
     def __init__(self, out: Console):
         super().__init__()
         self.out = out
+        self._estimated = False
 
     def on_start(self, info: RunInfo) -> None:
         """Print what is run."""
         super().on_start(info)
         for line in describe(info):
             self.out.print(line)
+
+    def on_step(self, *, epoch: int, phase: str, step: int, steps: int, loss: float) -> None:
+        """Say once how long the run will take, where its first epoch is a long one."""
+        left = self.first_estimate(epoch, step, steps)
+        if left is not None and not self._estimated and time.monotonic() > self._began + _PATIENCE:
+            self._estimated = True
+            self.out.print(f"step {step}/{steps} of the first epoch; about {duration(left)} left")
 
     def on_epoch(self, metrics: Mapping[str, Any]) -> None:
         """Print the line."""
@@ -172,6 +191,9 @@ class LiveDisplay(Display):
         # An epoch may have several phases; the bar waits for the longest and never goes back.
         self._reached = max(self._reached, epoch + step / max(steps, 1))
         self.bar.update(self.task, completed=self._reached, step=text)
+        left = self.first_estimate(epoch, step, steps)
+        if left is not None:
+            self._until = time.monotonic() + left
 
     def on_epoch(self, metrics: Mapping[str, Any]) -> None:
         """Add the epoch to the table."""

@@ -203,7 +203,7 @@ def _foreign(entry: Path) -> bool:
 
 def default_name(config: Config) -> str:
     """Return the folder name of a run: its name, or what it does, and the hash of its config."""
-    parts = [config.data.spec.split(":")[-1], config.loss.name, config.head.name]
+    parts = [config.data.spec.rstrip("/").split(":")[-1], config.loss.name, config.head.name]
     if config.method.name != "supervised":
         parts[1] = config.method.name
     name = config.name or "-".join(parts)

@@ -41,8 +41,9 @@ def choose(options: argparse.Namespace) -> None:
     """Print the candidate with the largest mean gain among those that are safe everywhere."""
     records = read(options.out)
     ranking = []
+    seeds = {name: problem.choosing_seeds for name, problem in PROBLEMS.items()}
     for candidate in CANDIDATES:
-        found = gains(records, candidate, BASELINE)
+        found = gains(records, candidate, BASELINE, seeds)
         if candidate == BASELINE or not found:
             continue
         worse = [name for name, gain in found.items() if loses(gain)]
@@ -57,18 +58,18 @@ def report(options: argparse.Namespace) -> None:
     records = read(options.out)
     columns = ("seeds", "CE", "default", "gain over CE", "over CE, chosen epoch", "worst recall")
     print("| problem |", " | ".join(columns), "| time |")
-    print("| :-- |", "--: | " * 7)
-    fresh = {name: range(1, 4) if PROBLEMS[name].needs_data else range(10, 30) for name in PROBLEMS}
+    print("| :-- |" + " --: |" * 7)
     shown = {}
     for name in PROBLEMS:
         mine, plain = records[name, CHOSEN], records[name, BASELINE]
-        shared = sorted(set(mine) & set(plain) & set(fresh[name]))
+        shared = sorted(set(mine) & set(plain) & set(PROBLEMS[name].fresh_seeds))
         note = "" if shared else "*"
         shared = shared or sorted(set(mine) & set(plain))
         if not shared:
             continue
-        gain = gains(records, CHOSEN, BASELINE, shared)[name]
-        early = gains(records, CHOSEN, EARLY, shared).get(name)
+        seeds = dict.fromkeys(PROBLEMS, shared)
+        gain = gains(records, CHOSEN, BASELINE, seeds)[name]
+        early = gains(records, CHOSEN, EARLY, seeds).get(name)
         shown[name] = gain
         recall = [fmean(r[seed]["worst_recall"] for seed in shared) for r in (plain, mine)]
         cost = fmean(mine[s]["cpu_seconds"] / plain[s]["cpu_seconds"] for s in shared)

@@ -52,6 +52,16 @@ class Problem:
     needs_data: bool = False
     """Whether it reads a dataset below ``EDGEMASK_DATA``."""
 
+    @property
+    def choosing_seeds(self) -> range:
+        """The seeds that the default is chosen on."""
+        return range(1) if self.needs_data else range(10)
+
+    @property
+    def fresh_seeds(self) -> range:
+        """The seeds that it is reported on."""
+        return range(1, 4) if self.needs_data else range(10, 30)
+
 
 def table(name: str, spec: str, seed: int, *, rare: bool = False) -> Arguments:
     """Return a table with standardised columns; with ``rare`` its smallest class is a 20th."""

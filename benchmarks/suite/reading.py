@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -38,7 +38,10 @@ def select_problems(wanted: list[str] | None) -> list[str]:
 
 
 def gains(
-    records: Records, candidate: str, against: str, seeds: Collection[int] | None = None
+    records: Records,
+    candidate: str,
+    against: str,
+    seeds: Mapping[str, Collection[int]] | None = None,
 ) -> dict[str, PairedDifference]:
     """Return the gain of a candidate over another on every problem with paired seeds.
 
@@ -46,12 +49,12 @@ def gains(
         records: What :func:`read` found.
         candidate: Whose gain it is.
         against: Over whom.
-        seeds: Those to use; default: all.
+        seeds: Those to use by problem; default: all.
     """
     found = {}
     for problem in PROBLEMS:
         mine, other = records[problem, candidate], records[problem, against]
-        shared = sorted(set(mine) & set(other) & set(mine if seeds is None else seeds))
+        shared = sorted(set(mine) & set(other) & set(mine if seeds is None else seeds[problem]))
         gain = compare(mine, other, shared)
         if gain is not None:
             found[problem] = gain

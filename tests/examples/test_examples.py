@@ -56,17 +56,20 @@ def test_plain_pytorch(capsys: pytest.CaptureFixture[str]) -> None:
     assert 60 < plain < masked - 5 < 95
 
 
+@pytest.mark.long
 def test_timm_finetuning(capsys: pytest.CaptureFixture[str]) -> None:
     printed, (accuracy,) = run("timm_finetuning", capsys)
     assert "classifier: SEMLinear" in printed
     assert accuracy > 80
 
 
+@pytest.mark.long
 def test_transformers_trainer(capsys: pytest.CaptureFixture[str]) -> None:
     _, shares = run("transformers_trainer", capsys)
     assert shares[-1] > 85
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore")
 def test_lightning_module(capsys: pytest.CaptureFixture[str]) -> None:
     _, (accuracy, found) = run("lightning_module", capsys)
@@ -88,6 +91,7 @@ def test_custom_method(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_torchrun_ddp() -> None:
     pytest.importorskip("sklearn")
     printed = torchrun(EXAMPLES / "torchrun_ddp.py")

@@ -29,7 +29,7 @@ WORKER = HERE / "ranks_worker.py"
 RESUMED = ("supervised", "sop", "jocor", "dividemix", "jo-snc")
 # One of each kind of loop, and losses that are not a mean over samples; the others are in the long
 # test.
-USUAL = (*RESUMED, "promix", "anl-ce-er", "class weights")
+USUAL = (*RESUMED, "class weights")
 # Has a loss that only the worker knows.
 WEIGHTED = {"class weights": {"loss": {"name": "weighted-gce"}}}
 

@@ -45,7 +45,7 @@ def correct(
     as_json: Json = False,
 ) -> None:
     """Write a copy of your data with corrected labels; the original is not changed."""
-    check_data(data)
+    check_data(data, bare=True)
     check_file(corrections, "of corrections")
     from edgemask._text import printable
     from edgemask.cli.screen import count, print_json

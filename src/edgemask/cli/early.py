@@ -13,14 +13,19 @@ _FILES = ("csv", "parquet", "npz")
 _ENDINGS = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".npz": "npz"}
 
 
-def check_data(spec: str | None) -> None:
-    """Refuse data of the user's own that is not there; all else is checked where it is read."""
+def check_data(spec: str | None, *, bare: bool = False) -> None:
+    """Refuse data of the user's own that is not there; all else is checked where it is read.
+
+    Args:
+        spec: The data, such as ``csv:FILE``.
+        bare: Whether a path alone is enough.
+    """
     if spec is None:
         return
     kind, _, place = spec.partition(":")
     known = kind in registered("data")
     path = Path(place if known else spec).expanduser()
-    if not known and path.exists():
+    if not known and not bare and path.exists():
         kind = "imagefolder" if path.is_dir() else _ENDINGS.get(path.suffix.lower(), "")
         if kind:
             raise UserError(f"say what {spec} is: {kind}:{spec}")

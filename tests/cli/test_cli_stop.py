@@ -99,7 +99,7 @@ def test_resume_comes_to_the_same_end(call, undisturbed, tmp_path):
     assert same(undisturbed, folder)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_two_processes_train_one_run(tmp_path):
     folder = tmp_path / "run"
     arguments = [*LINE[:-1], "--out", str(folder)]

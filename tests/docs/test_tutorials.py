@@ -11,8 +11,8 @@ import pytest
 
 import edgemask  # noqa: F401  (before transformers, as the pages say)
 
-# Those that take longer than about ten seconds of computing.
-LONG = ("compare-methods", "photographs", "transformers")
+# Those that take longer than a few seconds of computing.
+LONG = ("compare-methods", "photographs", "scikit-learn", "transformers")
 TUTORIALS = sorted((Path(__file__).parents[2] / "docs" / "tutorials").glob("*.ipynb"))
 NEEDS = {"transformers": "transformers"}
 

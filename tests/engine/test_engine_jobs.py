@@ -184,6 +184,7 @@ def test_workers_are_reused_and_have_one_thread(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_killed_worker_loses_nothing(gate, tmp_path):
     held, other = job(tmp_path / "held", GATED), job(tmp_path / "other", {"train": {"seed": 1}})
     killed = []

@@ -84,6 +84,7 @@ def test_custom_loss(capsys: pytest.CaptureFixture[str]) -> None:
     assert "tempered(t=0.5)" in printed
 
 
+@pytest.mark.long
 def test_custom_method(capsys: pytest.CaptureFixture[str]) -> None:
     _, (plain, trimmed, wrong) = run("custom_method", capsys)
     assert min(plain, trimmed) > 50

@@ -27,9 +27,10 @@ WORKER = HERE / "ranks_worker.py"
 # Runs that also change the number of processes half-way: one network, a memory by sample, two
 # networks at once, networks that take turns on a division, a queue.
 RESUMED = ("supervised", "sop", "jocor", "dividemix", "jo-snc")
+RESUMED_USUALLY = ("supervised", "dividemix")
 # One of each kind of loop, and losses that are not a mean over samples; the others are in the long
 # test.
-USUAL = (*RESUMED, "class weights")
+USUAL = (*RESUMED_USUALLY, "class weights")
 # Has a loss that only the worker knows.
 WEIGHTED = {"class weights": {"loss": {"name": "weighted-gce"}}}
 
@@ -45,7 +46,9 @@ def alone(jobs: list[dict]) -> subprocess.Popen:
     )
 
 
-def train_all(folder: Path, names: Collection[str] | None = None) -> dict[str, dict]:
+def train_all(
+    folder: Path, names: Collection[str] | None = None, resumed: Collection[str] = RESUMED
+) -> dict[str, dict]:
     """Train kinds of loops in one process and in two, and some in one and then the other."""
     configs = {
         name: merge(SETTINGS, change)
@@ -58,10 +61,10 @@ def train_all(folder: Path, names: Collection[str] | None = None) -> dict[str, d
 
     for one, two in (
         (
-            [*jobs("1", configs), *jobs("1 to 2", RESUMED, stop=27)],
-            [*jobs("2", configs), *jobs("2 to 1", RESUMED, stop=27)],
+            [*jobs("1", configs), *jobs("1 to 2", resumed, stop=27)],
+            [*jobs("2", configs), *jobs("2 to 1", resumed, stop=27)],
         ),
-        (jobs("2 to 1", RESUMED), jobs("1 to 2", RESUMED)),
+        (jobs("2 to 1", resumed), jobs("1 to 2", resumed)),
     ):
         process = alone(one)
         try:
@@ -70,14 +73,14 @@ def train_all(folder: Path, names: Collection[str] | None = None) -> dict[str, d
             _, errors = process.communicate(timeout=600)
         assert process.returncode == 0, errors[-3000:]
         changed = [line for line in errors.splitlines() if "was trained by 2 processes" in line]
-    assert len(changed) == len(RESUMED), errors[-3000:]
+    assert len(changed) == len(resumed), errors[-3000:]
     return configs
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("ranks")
-    train_all(folder, USUAL)
+    train_all(folder, USUAL, RESUMED_USUALLY)
     return folder
 
 
@@ -108,7 +111,7 @@ def test_two_processes_equal_one(runs):
 
 @pytest.mark.parametrize("change", ["1 to 2", "2 to 1"])
 def test_a_run_continues_with_another_number_of_processes(change, runs):
-    for name in RESUMED:
+    for name in RESUMED_USUALLY:
         compare(runs / "1" / name, runs / change / name)
 
 
@@ -132,6 +135,9 @@ def test_two_processes_equal_one_in_every_kind_of_loop(tmp_path):
     assert {*METHODS} <= {*names}
     for name in names:
         compare(tmp_path / "1" / name, tmp_path / "2" / name)
+    for name in RESUMED:
+        for change in ("1 to 2", "2 to 1"):
+            compare(tmp_path / "1" / name, tmp_path / change / name)
 
 
 @pytest.mark.parametrize("when", [0, 3], ids=["before the first step", "in a step"])

@@ -14,7 +14,8 @@ from itertools import product
 from pathlib import Path
 
 import edgemask as em
-from edgemask.engine.jobs import JobRunner, RunJob
+from edgemask.engine.job import RunJob
+from edgemask.engine.jobs import JobRunner
 
 HEADS = {"linear": "linear", "sem": "sem", "capped": "sem(policy=capped(0.3))"}
 

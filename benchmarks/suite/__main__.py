@@ -37,7 +37,7 @@ from problems import PROBLEMS, Problem
 from reading import RESULTS, read, select_problems
 
 import edgemask as em
-from edgemask.engine.jobs import code_commit
+from edgemask.engine.job import code_commit
 
 SETS = {"candidates": CANDIDATES, "mechanism": {name: a for name, (_, a) in SETTINGS.items()}}
 

@@ -40,7 +40,7 @@ def test_a_table_twice_and_its_status(call, read, tmp_path):
 
 
 def test_a_failed_run_makes_the_exit_code(call, tmp_path, monkeypatch):
-    from edgemask.engine.jobs import JobResult
+    from edgemask.engine.job import JobResult
 
     def fail(job, **options):
         return JobResult(job.folder, "failed", "no luck")

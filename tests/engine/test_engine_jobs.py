@@ -15,16 +15,8 @@ import pytest
 from safetensors.torch import load_file
 
 from edgemask.engine import merge, resolve
-from edgemask.engine.jobs import (
-    JobResult,
-    JobRunner,
-    JobsStopped,
-    RunJob,
-    import_modules,
-    job_record,
-    job_state,
-    run_job,
-)
+from edgemask.engine.job import JobResult, RunJob, import_modules, job_record, job_state, run_job
+from edgemask.engine.jobs import JobRunner, JobsStopped
 from edgemask.engine.rundir import RunDir
 from edgemask.errors import UserError
 from sweeps import sweep
@@ -241,7 +233,8 @@ def test_stopping_ends_the_workers_and_the_same_call_continues(tmp_path):
 SCRIPT = """
 import json, sys
 from pathlib import Path
-from edgemask.engine.jobs import JobRunner, RunJob
+from edgemask.engine.job import RunJob
+from edgemask.engine.jobs import JobRunner
 settings, folder = json.loads(sys.argv[1])
 (result,) = JobRunner().run([RunJob(settings, Path(folder))])
 print(result.state)

@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from edgemask.engine.jobs import JobRunner, RunJob
+from edgemask.engine.job import RunJob
+from edgemask.engine.jobs import JobRunner
 from edgemask.errors import UserError
 from edgemask.reproduce import make_points, parse_axis, write_sweep
 from edgemask.reproduce.sweep import sweep_table

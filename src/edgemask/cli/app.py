@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -69,19 +70,20 @@ def _options(
         say(_NEXT)
 
 
+_command = partial(app.command, cls=PlainCommand)
 # In the order in which a newcomer needs them.
-app.command("audit", cls=PlainCommand)(audit.audit)
-app.command("train", cls=PlainCommand)(train.train)
-app.command("report", cls=PlainCommand)(report.report)
-app.command("predict", cls=PlainCommand)(predict.predict)
-app.command("correct", cls=PlainCommand)(correct.correct)
-app.command("resume", cls=PlainCommand)(resume.resume)
-app.command("eval", cls=PlainCommand)(evaluate.evaluate)
-app.command("export", cls=PlainCommand)(export.export)
-app.command("demo", cls=PlainCommand)(demo.demo)
-app.command("doctor", cls=PlainCommand)(doctor.doctor)
-app.command("list", cls=PlainCommand)(listing.list_names)
-app.command("explain", cls=PlainCommand)(explain.explain)
-app.command("sweep", cls=PlainCommand)(sweep.sweep)
-app.command("reproduce", cls=PlainCommand)(reproduce.reproduce)
+_command("audit")(audit.audit)
+_command("train")(train.train)
+_command("report")(report.report)
+_command("predict")(predict.predict)
+_command("correct")(correct.correct)
+_command("resume")(resume.resume)
+_command("eval")(evaluate.evaluate)
+_command("export")(export.export)
+_command("demo")(demo.demo)
+_command("doctor")(doctor.doctor)
+_command("list")(listing.list_names)
+_command("explain")(explain.explain)
+_command("sweep")(sweep.sweep)
+_command("reproduce")(reproduce.reproduce)
 app.add_typer(noise.app, name="noise")

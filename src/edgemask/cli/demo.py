@@ -16,7 +16,7 @@ from edgemask.cli.screen import say
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from edgemask.engine.jobs import JobResult, RunJob
+    from edgemask.engine.job import JobResult, RunJob
 
 __all__ = ["demo"]
 
@@ -89,7 +89,7 @@ def _setting(seeds: int, epochs: int) -> str:
 def _job(row: str, seed: int, epochs: int, folder: Path) -> RunJob:
     """Return a run of the demo; ``row`` is the name of a recipe below ``digits/``."""
     from edgemask.engine import RECIPES, merge
-    from edgemask.engine.jobs import RunJob
+    from edgemask.engine.job import RunJob
 
     changed = {
         "name": row,

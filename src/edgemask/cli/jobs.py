@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from edgemask.engine.jobs import JobResult, JobRunner
+    from edgemask.engine.job import JobResult
+    from edgemask.engine.jobs import JobRunner
 
 __all__ = [
     "Address",

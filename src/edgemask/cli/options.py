@@ -72,7 +72,7 @@ RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a ru
 
 def _import(context: typer.Context, modules: list[str] | None) -> list[str] | None:
     if modules and not context.resilient_parsing:
-        from edgemask.engine.jobs import import_modules
+        from edgemask.engine.job import import_modules
 
         import_modules(modules)
     return modules

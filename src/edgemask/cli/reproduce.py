@@ -14,7 +14,8 @@ from edgemask.cli.options import DataRoot, Imports, Json
 from edgemask.cli.screen import say
 
 if TYPE_CHECKING:
-    from edgemask.engine.jobs import JobResult, JobRunner
+    from edgemask.engine.job import JobResult
+    from edgemask.engine.jobs import JobRunner
     from edgemask.reproduce import Experiment, ExperimentPlan
 
 __all__ = ["reproduce"]

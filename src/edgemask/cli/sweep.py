@@ -59,7 +59,7 @@ def sweep(
     from edgemask.engine import load_yaml, merge
     from edgemask.engine.compose import join, settings_of
     from edgemask.engine.estimate import estimate
-    from edgemask.engine.jobs import RunJob, job_state
+    from edgemask.engine.job import RunJob, job_state
     from edgemask.reproduce import make_points, parse_axis, write_sweep
     from edgemask.reproduce.sweep import sweep_table
 

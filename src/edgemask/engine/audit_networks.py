@@ -23,7 +23,8 @@ from edgemask.engine.deploy import read_weights
 from edgemask.engine.estimate import estimate
 from edgemask.engine.identity import config_hash, with_contents
 from edgemask.engine.inference import over_samples
-from edgemask.engine.jobs import JobRunner, RunJob
+from edgemask.engine.job import RunJob
+from edgemask.engine.jobs import JobRunner
 from edgemask.engine.processes import Processes
 from edgemask.engine.run import Run
 from edgemask.engine.run_data import SubSplit

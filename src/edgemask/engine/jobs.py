@@ -16,10 +16,6 @@ from typing import Any
 from edgemask.engine.job import (
     JobResult,
     RunJob,
-    code_commit,
-    import_modules,
-    job_record,
-    job_state,
     run_job,
 )
 from edgemask.engine.resolve import resolve
@@ -27,17 +23,7 @@ from edgemask.engine.rundir import RunDir
 from edgemask.engine.workers import Workers
 from edgemask.errors import MissingExtraError, UserError
 
-__all__ = [
-    "JobResult",
-    "JobRunner",
-    "JobsStopped",
-    "RunJob",
-    "code_commit",
-    "import_modules",
-    "job_record",
-    "job_state",
-    "run_job",
-]
+__all__ = ["JobRunner", "JobsStopped"]
 
 _TICK_SECONDS = 0.3
 

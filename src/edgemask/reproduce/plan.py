@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from edgemask.engine import Config, Run, config_hash, merge, resolve
-from edgemask.engine.jobs import JobResult, JobRunner, RunJob, job_state
+from edgemask.engine.job import JobResult, RunJob, job_state
+from edgemask.engine.jobs import JobRunner
 from edgemask.engine.rundir import default_name
 from edgemask.errors import UserError
 from edgemask.reproduce.experiments import EXPERIMENTS, Experiment, ExperimentColumn, ExperimentRow

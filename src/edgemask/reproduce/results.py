@@ -9,7 +9,7 @@ from typing import Any
 
 from edgemask._files import write_json
 from edgemask.engine import Run, evaluate
-from edgemask.engine.jobs import job_record
+from edgemask.engine.job import job_record
 from edgemask.engine.metrics import chosen_epoch
 from edgemask.reproduce.experiments import Experiment
 from edgemask.reproduce.plan import ExperimentPlan

@@ -15,7 +15,7 @@ from edgemask.engine.compose import join, settings_of
 from edgemask.engine.config import merge, to_dict
 from edgemask.engine.config_file import parse_value
 from edgemask.engine.default import DEFAULT_TRAINING, says_nothing
-from edgemask.engine.jobs import job_state
+from edgemask.engine.job import job_state
 from edgemask.engine.recipes import flatten
 from edgemask.engine.rundir import default_name
 from edgemask.errors import UserError

@@ -1,6 +1,7 @@
 """How time and memory grow with samples, classes, features and networks.
 
-    python benchmarks/scale.py [--out FILE] [--only PART ...] [--small] [--threads T]
+    python benchmarks/scale.py [--out FILE] [--only PART ...] [--methods NAME ...] [--small]
+                               [--threads T]
 
 Each case runs in a process of its own that is forked from this one: seconds of the processor, and
 the growth of resident memory at its peak. An exponent is the slope of a straight line through the
@@ -10,7 +11,8 @@ small ``mlp``, so that what they do besides passes through networks weighs as mu
 
 Parts: ``methods``, ``samples``, ``classes``, ``features``, ``networks``, ``neighbours``,
 ``folder``. ``--small`` takes sizes that run in a minute or two and show nothing but that it works.
-``--out`` stores the numbers as JSON; ``results/scale.json`` is such a file.
+``--out`` stores the numbers as JSON, beside those that the file has of other parts and methods;
+``results/scale.json`` is such a file.
 """
 
 from __future__ import annotations
@@ -158,8 +160,9 @@ def image_folder(paths: int) -> tuple[Case, float]:
 class Report:
     """Runs cases, prints them and keeps the numbers."""
 
-    def __init__(self) -> None:
-        self.results: dict[str, Any] = {}
+    def __init__(self, results: dict[str, Any], methods: Sequence[str]) -> None:
+        self.results = results
+        self.methods = methods
 
     def sweep(
         self,
@@ -193,7 +196,7 @@ class Report:
 def methods(report: Report, *, small: bool) -> None:
     sizes = (500, 1000) if small else LARGE
     worst = 0.0
-    for name in METHODS:
+    for name in report.methods:
         line = report.sweep(
             "methods", name, sizes, lambda n, name=name: train_on_table(n, method=name), BEYOND
         )
@@ -300,12 +303,14 @@ PARTS = {
 def main() -> None:
     parser = arguments(__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=list(METHODS))
     parser.add_argument("--small", action="store_true", help="sizes that show only that it works")
     parser.add_argument("--out", type=Path, help="where to store the numbers as JSON")
     options = parser.parse_args()
     announce("Growth of time and memory", options.threads)
     train_on_table(500)  # imports and compiles what all cases need
-    report = Report()
+    known = options.out is not None and options.out.exists()
+    report = Report(json.loads(options.out.read_text("utf-8")) if known else {}, options.methods)
     for name in options.only:
         PARTS[name](report, small=options.small)
         if options.out is not None:

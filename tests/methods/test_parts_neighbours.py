@@ -87,3 +87,26 @@ def test_among_very_many_samples_a_random_part_is_searched_and_said(monkeypatch)
     with pytest.warns(EdgeMaskWarning):
         other = nearest_samples(features, 3, seed=2)
     assert not torch.equal(other.position, found.position)
+
+
+def test_of_very_many_samples_the_same_share_of_the_keys_is_searched(monkeypatch):
+    monkeypatch.setattr(neighbours, "MOST_KEYS", 20)
+    features = torch.randn(60, 4)
+    # Fewer keys than the limit are drawn from as well: with twice the samples there are twice the
+    # keys, and the time must not grow fourfold.
+    searched = []
+    nearest = nearest_neighbours
+
+    def counted(queries, keys, *args, **options):
+        searched.append(len(keys))
+        return nearest(queries, keys, *args, **options)
+
+    monkeypatch.setattr(neighbours, "nearest_neighbours", counted)
+    with pytest.warns(EdgeMaskWarning, match="60 samples: neighbours are looked for among 20"):
+        found = nearest_samples(features, 3, keys=torch.arange(15))
+    assert searched == [5]
+    assert found.position.unique().numel() <= 5
+    assert found.position.max() < 15
+    with pytest.warns(EdgeMaskWarning):  # never fewer keys than neighbours that are wanted
+        assert nearest_samples(features, 3, keys=torch.arange(4)).position.shape == (60, 3)
+    assert searched == [5, 3]

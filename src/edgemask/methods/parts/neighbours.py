@@ -95,8 +95,8 @@ def nearest_samples(
 ) -> Neighbours:
     """Find the neighbours of training samples among training samples.
 
-    Above :data:`MOST_KEYS` keys the search is among so many random ones, which keeps its time
-    linear in the number of samples; a warning says so.
+    Of more than :data:`MOST_KEYS` samples the search is among so many random ones, or among the
+    same share of ``keys``, which keeps its time linear in the number of samples; a warning says so.
 
     Args:
         features: Features of all samples, of any length, ``(N, D)``.
@@ -119,14 +119,15 @@ def nearest_samples(
     asked = unit if queries is None else unit[queries]
     queries = everyone if queries is None else queries.to(features.device)
     keys = everyone if keys is None else keys.to(features.device)
-    if len(keys) > MOST_KEYS:
+    if len(features) > MOST_KEYS:
         warnings.warn(
-            f"{len(keys):,} samples: neighbours are looked for among {MOST_KEYS:,} of them, drawn "
-            "at random",
+            f"{len(features):,} samples: neighbours are looked for among {MOST_KEYS:,} of them, "
+            "drawn at random",
             EdgeMaskWarning,
             stacklevel=2,
         )
-        drawn = torch.randperm(len(keys), generator=torch_stream(seed))[:MOST_KEYS]
+        most = max(count, len(keys) * MOST_KEYS // len(features))
+        drawn = torch.randperm(len(keys), generator=torch_stream(seed))[:most]
         keys = keys[drawn.sort().values.to(keys.device)]
     found = nearest_neighbours(
         asked,

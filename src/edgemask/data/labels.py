@@ -21,6 +21,7 @@ MISSING = frozenset(
 """Words that stand for a missing value in a text file."""
 
 _MANY = 50
+_FAR = 1_000_000  # a whole number so large beside small ones is a mistake, not a class
 _SETS = 0.01
 
 
@@ -82,7 +83,8 @@ def find_classes(
         rows: What to call the training samples in messages; their positions otherwise.
 
     Raises:
-        DataError: Labels are missing, real numbers, several per sample, or all the same.
+        DataError: Labels are missing, real numbers, several per sample, or all the same; or one
+            is a number far from all others.
 
     Example:
         >>> find_classes([[3, 1, 3, 2]], where="y").names
@@ -106,6 +108,8 @@ def find_classes(
         _refuse_sets(np.concatenate(arrays), where)
     found = sorted({value for array in arrays for value in np.unique(array).tolist()})
     _check_count(found, len(arrays[0]), where)
+    if kinds == {"numbers"}:
+        _refuse_far(found, np.concatenate(arrays), where)
     return Classes(tuple(_name(value) for value in found), tuple(found))
 
 
@@ -212,6 +216,8 @@ def _from_objects(array: NDArray[Any], where: str, rows: Sequence[str] | None) -
     if all(isinstance(item, bool | np.bool_) for item in items):
         return np.array(items, dtype=bool)
     if all(isinstance(item, int | np.integer) for item in items):
+        if max(map(abs, items), default=0) >= 2**63:
+            raise DataError(f"{where}: the label {max(items, key=abs)} is too large for a number")
         return np.array(items, dtype=np.int64)
     if all(isinstance(item, int | float | np.number) for item in items):
         return np.array(items, dtype=np.float64)
@@ -279,6 +285,17 @@ def _check_count(found: Sequence[Any], count: int, where: str) -> None:
         raise DataError(
             f"{where}: {len(found)} different labels for {count} samples look like identifiers or "
             f"{kind}: EdgeMask is for classification; check which column is the label"
+        )
+
+
+def _refuse_far(found: Sequence[Any], labels: NDArray[Any], where: str) -> None:
+    *_, near, far = sorted(found, key=abs)
+    if abs(far) > max(_FAR, 1000 * abs(near)):
+        count = int((labels == far).sum())
+        raise DataError(
+            f"{where}: {count} {'label is' if count == 1 else 'labels are'} {_name(far)}, far from "
+            f"all others, which go up to {_name(near)}; correct or remove such samples, or give "
+            "names for labels if it is a class"
         )
 
 

@@ -17,6 +17,7 @@ from edgemask._registry import Registry
 settings.register_profile("edgemask", deadline=None, derandomize=True, max_examples=50)
 settings.load_profile("edgemask")
 torch.set_num_threads(1)
+os.environ.setdefault("RAY_worker_niceness", "0")  # 15 by default: never done on a busy machine
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -316,9 +318,16 @@ def test_a_lost_machine_loses_nothing(cluster, gate, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_runner_starts_a_cluster_of_its_own(tmp_path):
+def test_the_runner_starts_a_cluster_of_its_own(tmp_path, monkeypatch):
     ray = pytest.importorskip("ray")
+    # Ray's note of a cluster that somebody else started on this machine: it is not joined.
+    folder = Path(tempfile.mkdtemp(dir="/tmp"))  # its sockets need a short path
+    (folder / "ray").mkdir()
+    (folder / "ray" / "ray_current_cluster").write_text("127.0.0.1:1")
+    monkeypatch.setenv("RAY_TMPDIR", str(folder))
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
     jobs = [job(tmp_path / "good"), job(tmp_path / "bad", {"optim": {"lr": 1e30}})]
     results = JobRunner(engine="ray").run(jobs)
     assert [result.state for result in results] == ["done", "failed"]
     assert not ray.is_initialized()
+    shutil.rmtree(folder)

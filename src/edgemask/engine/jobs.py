@@ -162,11 +162,13 @@ def _on_ray(
         raise MissingExtraError("ray", "ray", "to run on a cluster", error) from error
     started = not ray.is_initialized()
     if started:
+        # Left to itself, Ray would join whatever cluster was last started on this machine.
+        address = runner.address or os.environ.get("RAY_ADDRESS") or "local"
         ray.init(
-            address=runner.address,
+            address=address,
             runtime_env={"env_vars": runner.environment()},
             log_to_driver=False,
-            include_dashboard=None if runner.address else False,
+            include_dashboard=False if address == "local" else None,
         )
     task = ray.remote(
         num_cpus=runner.threads, num_gpus=runner.gpus, max_retries=runner.attempts - 1

@@ -29,7 +29,12 @@ from edgemask.diagnostics.gradients import (
     jacobian_norms,
     masking_bounds,
 )
-from edgemask.diagnostics.predictions import calibration, confidence_split, memorisation
+from edgemask.diagnostics.predictions import (
+    calibration,
+    confidence_split,
+    memorisation,
+    selection_quality,
+)
 
 __all__ = [
     "GradientError",
@@ -61,5 +66,6 @@ __all__ = [
     "retention",
     "score_snapshot",
     "scored_head",
+    "selection_quality",
     "trust_from_losses",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["calibration", "confidence_split", "memorisation"]
+__all__ = ["calibration", "confidence_split", "memorisation", "selection_quality"]
 
 
 def _label_arrays(**named: ArrayLike) -> list[NDArray[np.int64]]:
@@ -83,6 +83,38 @@ def memorisation(
         "memorised": share(classes == labels, wrong),
         "corrected": share(classes == truth, known),
         "fitted": share(classes == labels, ~wrong),
+    }
+
+
+def selection_quality(
+    selected: ArrayLike, given: ArrayLike, clean: ArrayLike
+) -> dict[str, float | None]:
+    """Compare the selected labels with the right ones.
+
+    Args:
+        selected: Whether each given label is selected, or the share of networks that select it,
+            ``(N,)``.
+        given: The labels trained on, ``(N,)``.
+        clean: The true labels, ``(N,)``; -1 for a sample of none of the classes.
+
+    Returns:
+        ``selection/precision``: share of right labels among the selected ones;
+        ``selection/recall``: share of right labels that are selected.
+        None where there is no such sample.
+
+    Example:
+        >>> selection_quality([True, True, False], given=[0, 1, 0], clean=[0, 0, 0])
+        {'selection/precision': 0.5, 'selection/recall': 0.5}
+    """
+    labels, truth = _label_arrays(given=given, clean=clean)
+    chosen = np.asarray(selected, dtype=np.float64)
+    if chosen.shape != labels.shape:
+        raise ValueError(f"selected has shape {chosen.shape}, the labels have {labels.shape}")
+    right = labels == truth
+    hits, count = float(chosen[right].sum()), float(chosen.sum())
+    return {
+        "selection/precision": hits / count if count else None,
+        "selection/recall": hits / int(right.sum()) if right.any() else None,
     }
 
 

@@ -1,7 +1,8 @@
 """One run as a job: doing it, and what its folder tells of how that went.
 
 The folder of a run is the only record of what is done. Beside the files of the run it holds
-``.job.json``: the process and the commit that worked on it last, and why it failed if it did.
+``.job.json``: the process and the commit that worked on it last, its processor time per epoch, and
+why it failed if it did.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from edgemask._files import write_json
@@ -164,7 +166,7 @@ def run_job(job: RunJob, *, imports: Sequence[str] = (), patience: float = 20.0)
                     return JobResult(folder, "busy", str(error))
                 time.sleep(0.2)
         if observer.started:
-            _record(folder, "done")
+            _record(folder, "done", cpu_seconds_per_epoch=observer.cpu_seconds_per_epoch)
     except Interrupted as stop:
         _record(folder, "stopped", str(stop))
         raise
@@ -177,13 +179,30 @@ def run_job(job: RunJob, *, imports: Sequence[str] = (), patience: float = 20.0)
 
 
 class _StartObserver(Observer):
-    """Records who works on a run, while the folder is locked."""
+    """Records who works on a run, while the folder is locked, and the time of its epochs."""
 
     started = False
+
+    def __init__(self) -> None:
+        self._begin = self._now = time.process_time()
+        self._epochs: list[float] = []
+
+    @property
+    def cpu_seconds_per_epoch(self) -> float | None:
+        """Processor time from the start of an epoch to its last step: without evaluations."""
+        return round(fmean(self._epochs), 3) if self._epochs else None
 
     def on_start(self, info: RunInfo) -> None:
         self.started = True
         _record(info.path, "running", pid=os.getpid(), commit=code_commit())
+        self._begin = time.process_time()
+
+    def on_step(self, **_: object) -> None:
+        self._now = time.process_time()
+
+    def on_epoch(self, metrics: Mapping[str, Any]) -> None:
+        self._epochs.append(self._now - self._begin)
+        self._begin = time.process_time()
 
 
 def _record(folder: Path, state: str, error: str = "", **facts: Any) -> None:

@@ -333,6 +333,7 @@ class Trainer:
         train = self._evaluations.get("train") or self._evaluate_train()
         test = self._evaluations.get("test") or self._evaluate(data.named_tests["test"])
         trust = self._recorder.trust(method.trust())
+        kept = method.kept_labels()
         # From here on the networks hold the weights that validation chose.
         selected = self._test_selected() if self._selection.active else None
         return TrainingResult(
@@ -342,6 +343,7 @@ class Trainer:
             train=train,
             test=test,
             trust=trust,
+            kept=None if kept is None else kept.cpu().numpy(),
             dynamics=self._recorder.dynamics,
             head=self._recorder.head_arrays(),
             selected=selected,

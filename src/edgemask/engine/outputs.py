@@ -52,6 +52,9 @@ class TrainingResult:
     trust: NDArray[Any]
     """The probability that each given label is right."""
 
+    kept: NDArray[Any] | None
+    """By sample the share of networks that learn from its given label, where the method divides."""
+
     dynamics: TrainingDynamics
     """What happened to each training sample over the recorded epochs."""
 
@@ -111,6 +114,7 @@ def write_outputs(
         evaluation=result.train,
         trust=result.trust,
         dynamics=result.dynamics,
+        kept=result.kept,
         thumbnails=thumbnails,
     )
     if result.dynamics.has_probabilities:

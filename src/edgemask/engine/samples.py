@@ -31,6 +31,7 @@ def write_samples(
     trust: NDArray[Any],
     dynamics: TrainingDynamics,
     thumbnails: int,
+    kept: NDArray[Any] | None = None,
     after: int | None = None,
 ) -> None:
     """Write ``samples.npz`` and, for images, ``thumbnails.npz``.
@@ -42,12 +43,15 @@ def write_samples(
         trust: A score in [0, 1] per sample, higher where its label is more likely right.
         dynamics: What happened to each sample over the recorded epochs.
         thumbnails: How many of the least trusted samples get a picture.
+        kept: By sample the share of networks that learn from its given label, where known.
         after: How many epochs are done, where the run has not come to its end.
     """
     check = _check(data)
     samples = _columns(data, evaluation, trust, dynamics)
     samples["check"] = np.zeros(len(trust), dtype=np.int32)
     samples["check"][check] = np.arange(1, len(check) + 1)
+    if kept is not None:
+        samples["kept"] = kept.astype(np.float32)
     if after is not None:  # nothing else says these before the end
         known = {"after": after, "class_names": list(data.bundle.class_names)}
         samples["so_far"] = np.array(json.dumps(known))

@@ -302,6 +302,14 @@ class Method:
         """Return the probability that each given label is right, or None if not estimated."""
         return None
 
+    def kept_labels(self) -> Tensor | None:
+        """Return by sample the share of networks that learn from its given label.
+
+        None where the method does not divide the samples: labels of trust 1/2 or more then count
+        as selected.
+        """
+        return None
+
     def logits(self, name: str, x: Tensor, role: Role = "main") -> Tensor:
         """Run a network in one of the roles above and return its logits."""
         return self.run(name, lambda net: net(x), role)  # type: ignore[no-any-return]

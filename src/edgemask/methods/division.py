@@ -171,3 +171,8 @@ class Division(WarmupMethod):
         """Return the mean of the networks' trust; samples never scored get the mean of all."""
         trust = torch.stack([table.values for table in self.trusts.values()]).nanmean(dim=0)
         return mean_where_unknown(trust)
+
+    def kept_labels(self) -> Tensor | None:
+        """Return the share of networks for which a label is in the labelled part."""
+        kept = [table.values == _LABELLED for table in self.parts.values()]
+        return torch.stack(kept).float().mean(dim=0)

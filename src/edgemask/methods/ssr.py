@@ -226,3 +226,8 @@ class SSR(Method):
     def trust(self) -> Tensor | None:
         """Return the neighbours' votes for the given label against those for the winner."""
         return mean_where_unknown(self.votes.values)
+
+    def kept_labels(self) -> Tensor | None:
+        """Return 1 for the samples that were selected with their given label."""
+        kept = (self.parts.values == _KEPT) & (self.labels.values == self.task.labels)
+        return kept.float()

@@ -18,6 +18,7 @@ from edgemask.errors import UserError, nearest
 __all__ = [
     "EXPERIMENTS",
     "Claim",
+    "CostColumn",
     "Experiment",
     "ExperimentColumn",
     "ExperimentRow",
@@ -52,6 +53,8 @@ class TrainedSystem:
     edges are kept as ROW's run of the same column and seed kept at its end."""
     method: str = "supervised"
     method_options: Mapping[str, Any] = field(default_factory=dict)
+    recipe_of: str = ""
+    """The dataset whose recipe is taken, where none was released for the column's dataset."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Further settings, nested as in a config; they override the preset's."""
 
@@ -123,6 +126,15 @@ class FigureSpec:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CostColumn:
+    """A column with processor time per epoch, over that of one row with the same seed."""
+
+    over: str
+    """The key of that row."""
+    title: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Experiment:
     """A table or figure."""
 
@@ -144,6 +156,8 @@ class Experiment:
     notes: tuple[str, ...] = ()
     extras: Mapping[str, str] = field(default_factory=dict)
     """Further numbers of the runs shown beside: metric of the last epoch -> title."""
+    cost: CostColumn | None = None
+    """A column with the cost of the runs."""
     measure: str | None = None
     """The name of a function in :mod:`edgemask.reproduce.measures` that makes the whole table
     without training."""
@@ -239,6 +253,10 @@ def read_experiment(name: str, table: Mapping[str, Any]) -> Experiment:
     figure = table.pop("figure", None)
     if figure is not None:
         figure = from_table(FigureSpec, figure, f"{file}: figure")
+    cost = table.pop("cost", None)
+    if cost is not None:
+        cost = from_table(CostColumn, cost, f"{file}: cost")
+        _known([cost.over], [row.key for row in rows], f"{file}: cost.over")
     for key in ("numbers", "protocol", "rows"):
         if not table.get("source", {}).get(key):
             raise UserError(f"{file}: the key 'source.{key}' is missing")
@@ -252,6 +270,7 @@ def read_experiment(name: str, table: Mapping[str, Any]) -> Experiment:
         paper=paper,
         claims=claims,
         figure=figure,
+        cost=cost,
     )
 
 
@@ -337,7 +356,7 @@ def _claims(texts: Sequence[str], rows: Sequence[str], file: str) -> Iterator[Cl
 
 def _order(name: str) -> tuple[int, int]:
     """Tables first, those of the supplement after those of the paper, then by number."""
-    kinds = ("table", "tables", "figure", "figures", "controls")
+    kinds = ("table", "tables", "figure", "figures", "controls", "methods")
     kind = name.rstrip("0123456789")
     place = kinds.index(kind) if kind in kinds else len(kinds)
     return place, int(name[len(kind) :] or 0)

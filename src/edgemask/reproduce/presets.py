@@ -41,6 +41,7 @@ class ExperimentPreset:
     settings: Mapping[str, Any] = field(default_factory=dict)
     datasets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     methods: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    columns: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
     def __doc__(self) -> str:  # type: ignore[override]
@@ -59,6 +60,7 @@ class ExperimentPreset:
             self._recipe_settings(system, column),
             self.settings,
             changes,
+            self.columns.get(column.key, {}),
             {"noise": self._noise(column)},
             {"head": head, "method": method, "log": {"trackers": []}},
             system.settings,
@@ -76,10 +78,14 @@ class ExperimentPreset:
         template = self.recipe if system.method == "supervised" else self.method_recipe
         if not template:
             return {"loss": {"name": system.loss}}
-        name = template.format(dataset=column.dataset, loss=system.loss, method=system.method)
+        dataset = column.dataset
+        if system.recipe_of and "{dataset}" in template:
+            dataset = system.recipe_of
+        name = template.format(dataset=dataset, loss=system.loss, method=system.method)
         if name not in RECIPES:
             raise UnavailableError(f"there is no recipe {name}")
-        return RECIPES[name].layer()
+        layer = RECIPES[name].layer()
+        return merge(layer, {"data": {"spec": column.dataset}}) if system.recipe_of else layer
 
     def _noise(self, column: ExperimentColumn) -> dict[str, str]:
         reason = self.without_noise.get(column.noise.partition(":")[0])

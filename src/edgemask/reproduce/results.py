@@ -8,11 +8,13 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from edgemask._files import write_json
+from edgemask.diagnostics import selection_quality
 from edgemask.engine import Run, evaluate
 from edgemask.engine.job import job_record
 from edgemask.engine.metrics import chosen_epoch
 from edgemask.reproduce.experiments import Experiment
 from edgemask.reproduce.plan import ExperimentPlan
+from edgemask.runs.samples import read_samples
 
 __all__ = ["CellResult", "collect", "results_json"]
 
@@ -30,7 +32,8 @@ class CellResult:
     """Name of the run."""
     facts: Mapping[str, Any]
     """Its config hash, commit, seconds, versions, noise, and the metrics of its last epoch, or of
-    the epoch that validation samples chose where the value is that epoch's."""
+    the epoch that validation samples chose where the value is that epoch's; with them, how good
+    the labels are that it selects at its end."""
 
 
 def collect(plan: ExperimentPlan, experiment: Experiment) -> list[CellResult]:
@@ -77,13 +80,25 @@ def _facts(run: Run, statistic: str) -> dict[str, Any]:
         for key, value in last.items()
         if key not in ("epoch", "step", "seconds", "lr") and not key.startswith("train/criteria")
     }
+    kept |= _selection(run)
     copied = ("seconds", "versions", "noise", "noise_fingerprint", "test/accuracy")
+    record = job_record(run.path)
     return {
         "config_hash": summary["config_hash"],
-        "commit": job_record(run.path).get("commit"),
+        "commit": record.get("commit"),
+        "cpu_seconds_per_epoch": record.get("cpu_seconds_per_epoch"),
         **{key: summary[key] for key in copied},
         "last_epoch": kept,
     }
+
+
+def _selection(run: Run) -> dict[str, float | None]:
+    """Return how good the labels are that a run selects, where true ones are known."""
+    samples = read_samples(run.path)
+    if "clean" not in samples:
+        return {}
+    selected = samples.get("kept", samples["trust"] >= 0.5)
+    return selection_quality(selected, samples["given"], samples["clean"])
 
 
 def results_json(

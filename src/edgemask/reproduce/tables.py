@@ -6,6 +6,7 @@ import dataclasses
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from edgemask._files import write_json, write_text
@@ -65,6 +66,8 @@ def result_table(
         if column.key in printed:
             titles.append("paper")
         titles += experiment.extras.values()
+        if experiment.cost is not None:
+            titles.append(experiment.cost.title)
     lines: list[TableRow] = []
     for row in experiment.rows:
         if not any((row.key, column.key) in shown for column in columns):
@@ -79,6 +82,8 @@ def result_table(
                 spread([r.facts["last_epoch"].get(key) for r in mine], digits=1)
                 for key in experiment.extras
             ]
+            if experiment.cost is not None:
+                line.append(_cost(mine, results, experiment.cost.over))
         lines.append(line)
     return Table(
         titles,
@@ -100,6 +105,17 @@ def _ours(
         if (cell.row.key, cell.column.key) == (row, column)
     }
     return TableCell(text=", ".join(sorted(_STATES_IN_CELLS.get(state, state) for state in states)))
+
+
+def _cost(mine: Sequence[CellResult], results: Sequence[CellResult], over: str) -> TableCell:
+    """Return the mean processor time per epoch over that of a row's runs of the same seeds."""
+    times = {(r.row, r.column, r.seed): r.facts.get("cpu_seconds_per_epoch") for r in results}
+    ratios = []
+    for result in mine:
+        time, plain = (times.get((row, result.column, result.seed)) for row in (result.row, over))
+        if time and plain:
+            ratios.append(time / plain)
+    return TableCell(text=f"{fmean(ratios):.1f}" if ratios else "")
 
 
 def _printed(number: PaperNumber | None) -> TableCell:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 PAGES = Path(__file__).parent
+MEASURED = PAGES.parent / "src" / "edgemask" / "methods" / "measured.toml"
 MARKED = re.compile(r"<!-- generated:([\w-]+) -->\n.*?<!-- /generated -->", re.DOTALL)
 
 
@@ -382,6 +383,61 @@ def method_table() -> str:
     return table([*header, "takes `--loss`", "own trust"], rows)
 
 
+def method_results() -> str:
+    """Every method's row of the experiment ``methods``: linear head / SEM head."""
+    rows = [
+        [f"`{name}`", *(line.get(key, "not run") for key in METHOD_NUMBERS)]
+        for name, line in measured_methods().items()
+    ]
+    header = ["name", "accuracy", "selection precision", "selection recall", "cost over CE"]
+    return table(header, rows)
+
+
+METHOD_NUMBERS = ("accuracy", "precision", "recall", "cost")
+
+
+def measured_methods() -> dict[str, dict[str, str]]:
+    """Return what ``results/laptop/methods.json`` holds of each method, as texts."""
+    from edgemask.methods import METHODS
+
+    stored = PAGES.parent / "results" / "laptop" / "methods.json"
+    runs = json.loads(stored.read_text(encoding="utf-8"))["results"] if stored.is_file() else []
+    by_row = {run["row"]: run for run in runs}
+    plain = by_row.get("supervised", {}).get("cpu_seconds_per_epoch")
+
+    def numbers(row: str) -> dict[str, str]:
+        run = by_row.get(row)
+        if run is None:
+            return {}
+        last, time = run["last_epoch"], run["cpu_seconds_per_epoch"]
+        shares = {
+            "accuracy": run["value"],
+            "precision": last.get("selection/precision"),
+            "recall": last.get("selection/recall"),
+        }
+        cost = {"cost": f"{time / plain:.1f}"} if time and plain else {}
+        return {key: f"{100 * value:.1f}" for key, value in shares.items() if value} | cost
+
+    lines = {}
+    for name in METHODS:
+        heads = [numbers(name), numbers(f"{name}-sem")]
+        lines[name] = {
+            key: " / ".join(head.get(key, "not run") for head in heads)
+            for key in METHOD_NUMBERS
+            if any(heads)
+        }
+    return lines
+
+
+def measured_file() -> str:
+    """Return the file that ``edgemask list methods`` reads: the same numbers, in the package."""
+    lines = ["# Written by docs/generate.py from results/laptop/methods.json: linear / SEM head."]
+    for name, line in measured_methods().items():
+        if line:
+            lines += ["", f"[{name}]", *(f'{key} = "{text}"' for key, text in line.items())]
+    return "\n".join(lines) + "\n"
+
+
 def method_options() -> str:
     """The options of every method that has some."""
     from edgemask.methods import METHODS
@@ -476,6 +532,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "command-options": command_options,
     "method-table": method_table,
     "method-options": method_options,
+    "method-results": method_results,
     "results": results,
     "scale": scale,
     "scale-measured": scale_measured,
@@ -502,6 +559,10 @@ def stale(pages: Path = PAGES) -> dict[Path, str]:
         new = render(text)
         if new != text:
             found[path] = new
+    if pages == PAGES:
+        new = measured_file()
+        if not MEASURED.is_file() or MEASURED.read_text(encoding="utf-8") != new:
+            found[MEASURED] = new
     return found
 
 

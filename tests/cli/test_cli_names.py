@@ -28,7 +28,12 @@ def test_list_says_what_a_method_needs_and_costs(call, read):
     assert (rows["co-teaching"]["needs"], rows["co-teaching"]["networks"]) == ("noise rate", "2")
     assert (rows["jo-snc"]["needs"], rows["jo-snc"]["networks"]) == ("nothing", "2")
     assert rows["dividemix"]["passes"] == "warmup 1 / 1, train 7 / 1"
-    assert "needs to know" in call("list", "methods").stdout.splitlines()[0]
+    for row in rows.values():  # linear / SEM head
+        assert {"accuracy", "precision", "recall", "cost"} <= set(row)
+    assert rows["clipcleaner"]["accuracy"] == "not run"
+    shown = call("list", "methods")
+    assert "needs to know" in shown.stdout.splitlines()[0]
+    assert "No method needs clean validation images" in shown.stderr
 
 
 def test_list_refuses_what_it_does_not_know(call):

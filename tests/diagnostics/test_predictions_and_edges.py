@@ -12,6 +12,7 @@ from edgemask.diagnostics import (
     memorisation,
     retention,
     score_snapshot,
+    selection_quality,
     trust_from_losses,
 )
 from edgemask.heads import SEMLinear
@@ -35,6 +36,24 @@ def test_memorisation_against_a_plain_loop():
             counts["corrected"][1] += 1
     expected = {name: hits / total for name, (hits, total) in counts.items()}
     assert memorisation(predicted, given, clean) == pytest.approx(expected)
+
+
+def test_selection_against_a_plain_loop():
+    rng = np.random.default_rng(0)
+    given, clean = (rng.integers(0, 3, 200) for _ in range(2))
+    clean[:20] = -1
+    selected = rng.choice([0.0, 0.5, 1.0], 200)
+    hits = sum(s for s, g, c in zip(selected, given, clean, strict=True) if g == c)
+    found = selection_quality(selected, given, clean)
+    assert found == pytest.approx({
+        "selection/precision": hits / sum(selected),
+        "selection/recall": hits / sum(given == clean),
+    })  # fmt: skip
+    nothing = {"selection/precision": None, "selection/recall": 0.0}
+    assert selection_quality([False, False], [0, 1], [0, 0]) == nothing
+    assert selection_quality([True], [0], [1])["selection/recall"] is None
+    with pytest.raises(ValueError, match="selected has shape"):
+        selection_quality([True], [0, 1], [0, 1])
 
 
 def test_no_wrong_label_or_no_right_one():

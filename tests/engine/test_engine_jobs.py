@@ -92,6 +92,7 @@ def test_a_run_is_never_done_twice(tmp_path):
     assert len(seen) == 1
     record = job_record(tmp_path / "a")
     assert (record["state"], record["pid"]) == ("done", os.getpid())
+    assert record["cpu_seconds_per_epoch"] > 0
     head = subprocess.run(
         ["git", "rev-parse", "--short=12", "HEAD"],
         cwd=Path(__file__).parent, capture_output=True, text=True, check=False,

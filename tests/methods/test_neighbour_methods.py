@@ -104,6 +104,8 @@ def test_ssr_relabels_from_the_given_labels_every_epoch():
     with torch.no_grad():
         predicted = method.nets["net"].eval()(method.x).argmax(dim=1)
     assert torch.equal(method.labels.values, predicted)
+    kept = method.kept_labels() > 0
+    assert torch.equal(kept & (predicted != method.task.labels), torch.zeros_like(kept))
     assert method.end_epoch(0)["train/relabelled"] == pytest.approx(
         float((predicted != method.task.labels).float().mean())
     )
@@ -129,6 +131,10 @@ def test_a_subset_of_ssr_is_scored_and_fed_alone():
     assert method.votes.values.isfinite().sum() == 9
     assert method.trust().isfinite().all()
     assert method.end_epoch(2)["train/selected"] == 1.0
+    given = method.labels.values == method.task.labels
+    assert set(method.kept_labels().nonzero().flatten().tolist()) == {
+        i for i in drawn.tolist() if given[i]
+    }
 
 
 def test_step_of_ssr_by_hand():

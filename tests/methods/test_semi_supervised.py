@@ -220,6 +220,8 @@ def test_unicon_selects_alike_in_all_classes_and_weighs_by_divergence(monkeypatc
     assert method.weights["first"].values[:12].tolist() == [1.0] * 12
     torch.testing.assert_close(method.weights["first"].values[12:], 1 - divergence[12:])
     torch.testing.assert_close(method.trust(), 1 - divergence / math.log(2))
+    method.begin("train/second", 1)
+    assert method.kept_labels().tolist() == [1.0] * 12 + [0.0] * 12
 
 
 def test_unicon_scores_anew_for_each_network_and_goes_on_with_its_parts():

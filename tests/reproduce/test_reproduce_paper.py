@@ -7,6 +7,7 @@ import pytest
 from edgemask.engine import resolve
 from edgemask.errors import UserError
 from edgemask.heads import HEADS
+from edgemask.methods import METHODS
 from edgemask.reproduce import EXPERIMENTS, PRESETS, PaperNumber
 from edgemask.reproduce.experiments import read_experiment, read_toml
 from edgemask.reproduce.presets import UnavailableError, with_seed
@@ -84,7 +85,7 @@ FIGURES = ["figure3", "figure4", "figure5", *(f"figures{n}" for n in range(1, 7)
 
 def test_everything_is_declared():
     tables = [f"table{n}" for n in range(1, 10)] + [f"tables{n}" for n in range(1, 7)]
-    assert list(EXPERIMENTS) == [*tables, *FIGURES, "controls"]
+    assert list(EXPERIMENTS) == [*tables, *FIGURES, "controls", "methods"]
 
 
 @sweep("name", PRINTED)
@@ -125,6 +126,35 @@ def test_small_loss_methods_are_scored_as_their_released_code_scores_them():
     single = {row.key for row in table.rows if row.metric == "test/networks_accuracy"}
     assert single == {"coteaching", "jocor"}
     assert any("single networks" in note for note in table.notes)
+
+
+def test_every_method_is_compared_with_both_heads():
+    experiment = EXPERIMENTS["methods"]
+    assert [row.key for row in experiment.rows] == [
+        name + head for name in METHODS if name != "clipcleaner" for head in ("", "-sem")
+    ]
+    (column,) = experiment.columns
+    for row in experiment.rows:
+        name = row.key.removesuffix("-sem")
+        assert (row.system.method, row.system.head) == (
+            name, "sem" if row.key.endswith("-sem") else "linear",
+        )  # fmt: skip
+        config = resolve(PRESETS["laptop"].cell_settings(row.system, column))
+        assert (config.data.spec, config.data.limit, config.data.validation) == ("cifar10", 4000, 0)
+        assert (config.model.name, config.model.width, config.train.epochs) == ("cnn8", 0.25, 20)
+        assert config.train.select == "last"
+        assert config.data.views == "cifar10/flip"
+
+
+def test_a_recipe_of_another_dataset_is_taken_where_none_was_released():
+    experiment = EXPERIMENTS["methods"]
+    (column,) = experiment.columns
+    config = resolve(PRESETS["paper"].cell_settings(experiment.row("jo-src").system, column))
+    assert (config.data.spec, config.model.name, config.train.epochs) == (
+        "cifar10",
+        "cnn7-mlp",
+        200,
+    )
 
 
 def test_protocols_follow_the_source_of_the_numbers():
@@ -192,6 +222,8 @@ def test_rho_zero_is_the_baseline_itself():
         ({"source": {"numbers": "x", "rows": "x"}}, "the key 'source.protocol' is missing"),
         ({"source": None}, "the key 'source.numbers' is missing"),
         ({"claims": ["ce-sem > c"]}, r"claims\[0\]: there is no 'c'"),
+        ({"cost": {"over": "ce-sme", "title": "x"}}, r"cost\.over: there is no 'ce-sme'"),
+        ({"cost": {"over": "ce"}}, "cost: the key 'title' is missing"),
         ({"claims": ["ce-sem"]}, r"claims\[0\]: expected 'row > row', got 'ce-sem'"),
         ({"figure": {"kinds": "x"}}, "figure: unknown key 'kinds'; did you mean 'kind'"),
         ({"rows": [{"key": "a"}]}, r"rows\[0\] \(a\): the key 'titles' is missing"),

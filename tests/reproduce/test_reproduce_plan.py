@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import json
 
 import numpy as np
@@ -23,6 +24,7 @@ from edgemask.reproduce import (
     run_plan,
     write_results,
 )
+from edgemask.reproduce.experiments import CostColumn
 from edgemask.reproduce.figures import draw
 from edgemask.reproduce.measures import MEASURES
 from edgemask.reproduce.plan import OPEN_STATES
@@ -204,6 +206,23 @@ def test_further_figures_make_a_table_of_each_column(done):
     assert titles == [f"{column.title}, ours" for column in controls.columns]
     assert [len(table.rows) for table in tables] == [4, 2, 2]
     assert [bool(table.notes) for table in tables] == [False, False, True]
+
+
+def test_costs_and_selections_stand_beside_the_numbers(done):
+    _, plan, _, _ = done
+    controls = dataclasses.replace(
+        EXPERIMENTS["controls"],
+        extras={"selection/precision": "precision", "selection/recall": "recall"},
+        cost=CostColumn(over="ce", title="cost"),
+    )
+    results = collect(plan, controls)
+    assert all(0 < r.facts["last_epoch"]["selection/precision"] <= 1 for r in results)
+    assert all(r.facts["cpu_seconds_per_epoch"] > 0 for r in results)
+    table = result_tables(plan, controls, results)[0]
+    assert table.columns[-3:] == ["precision", "recall", "cost"]
+    costs = {row[0]: row[-1].text for row in table.rows}
+    assert costs["CE"] == "1.0"
+    assert float(costs["CE-SEM"]) > 0
 
 
 def test_a_chosen_epoch_comes_with_its_own_figures(done):

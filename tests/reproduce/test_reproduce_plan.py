@@ -220,6 +220,9 @@ def test_costs_and_selections_stand_beside_the_numbers(done):
     assert all(r.facts["cpu_seconds_per_epoch"] > 0 for r in results)
     table = result_tables(plan, controls, results)[0]
     assert table.columns[-3:] == ["precision", "recall", "cost"]
+    notes = result_tables(plan, controls, results)[-1].notes
+    count = len({r.run for r in results})
+    assert f"{count} runs, 0.0 hours of processor time without evaluations." in notes
     costs = {row[0]: row[-1].text for row in table.rows}
     assert costs["CE"] == "1.0"
     assert float(costs["CE-SEM"]) > 0

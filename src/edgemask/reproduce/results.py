@@ -81,7 +81,7 @@ def _facts(run: Run, statistic: str) -> dict[str, Any]:
         if key not in ("epoch", "step", "seconds", "lr") and not key.startswith("train/criteria")
     }
     kept |= _selection(run)
-    copied = ("seconds", "versions", "noise", "noise_fingerprint", "test/accuracy")
+    copied = ("epochs", "seconds", "versions", "noise", "noise_fingerprint", "test/accuracy")
     record = job_record(run.path)
     return {
         "config_hash": summary["config_hash"],

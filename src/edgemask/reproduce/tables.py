@@ -140,6 +140,11 @@ def _notes(
             f"Ours: mean ± sample std (runs); seeds {', '.join(map(str, seeds))}; "
             f"commit {', '.join(commits)}."
         )
+    times = {r.run: (r.facts.get("epochs"), r.facts.get("cpu_seconds_per_epoch")) for r in results}
+    known = [epochs * seconds for epochs, seconds in times.values() if epochs and seconds]
+    if known and len(known) == len(times):
+        hours = f"{sum(known) / 3600:.1f}"
+        notes.append(f"{len(known)} runs, {hours} hours of processor time without evaluations.")
     protocols = sorted({c.protocol for c in experiment.columns if c.noise != "none"})
     if protocols and plan.preset.name != "smoke":
         notes.append(f"Noise protocol: {', '.join(protocols)}.")

@@ -34,8 +34,9 @@ test: $(VENV)/.all ## all tests but the longest
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not long"
 
 test-long: $(VENV)/.all ## comparisons of trainings, and the promises of docs/guarantees.md with many more cases; up to an hour
-	$(BIN)/python -m pytest -n $(WORKERS) -m long
-	EDGEMASK_LONG=1 $(BIN)/python -m pytest -n $(WORKERS) tests/guarantees tests/engine/test_kill_and_resume.py
+	failed=0; $(BIN)/python -m pytest -n $(WORKERS) --durations=10 -m long || failed=1; \
+	EDGEMASK_LONG=1 $(BIN)/python -m pytest -n $(WORKERS) --durations=10 -m "not long" \
+		tests/guarantees tests/engine/test_kill_and_resume.py || failed=1; exit $$failed
 
 test-oldest: ## the tests with the lower bounds of pyproject.toml, in .venv-oldest; gigabytes
 	test -x .venv-oldest/bin/python || $(PYTHON) -m venv .venv-oldest

@@ -16,7 +16,7 @@ import inspect
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +51,41 @@ def docstring(entry: object) -> tuple[str, dict[str, str]]:
 
 def plain(text: str) -> str:
     """Turn the reStructuredText of docstrings into Markdown."""
-    return re.sub(r":\w+:`~?([\w.]+)`", r"`\1`", text).replace("``", "`")
+    text = re.sub(r":\w+:`~?([\w.]+)`", r"`\1`", text).replace("``", "`")
+    return text.replace("::\n", ":\n")
+
+
+def source(entry: object) -> str:
+    """Return the reference of a docstring in one line, or nothing."""
+    found = re.search(r"\nReference:\s+(.+?)(?:\n\n|\Z)", inspect.getdoc(entry) or "", re.DOTALL)
+    return " ".join(found[1].split()) if found else ""
+
+
+def cards(entries: Mapping[str, Any], shared: Sequence[str] = (), own: str = "") -> str:
+    """A card per entry, from its docstring: what it is, its formula, source and arguments.
+
+    Args:
+        entries: The functions or classes by name.
+        shared: Arguments that all of them have.
+        own: The source of an entry that names none.
+    """
+    parts = []
+    for name, entry in entries.items():
+        text, meanings = docstring(entry)
+        parameters = inspect.signature(entry).parameters
+        rows = [
+            [f"`{key}`", _default(parameters[key]), meaning]
+            for key, meaning in meanings.items()
+            if key not in shared and key in parameters
+        ]
+        parts += [f"### `{name}`", text, f"- Source: {source(entry) or own}"]
+        parts += [table(["argument", "default", "meaning"], rows)] if rows else []
+    return "\n\n".join(parts)
+
+
+def _default(parameter: inspect.Parameter) -> str:
+    required = parameter.default is inspect.Parameter.empty
+    return "required" if required else f"`{parameter.default!r}`"
 
 
 def yes(flag: bool) -> str:
@@ -94,9 +128,7 @@ def _loss_card(name: str, entry: type) -> str:
     for key, parameter in inspect.signature(entry).parameters.items():
         if key in inspect.signature(Loss).parameters:  # explained once for all
             continue
-        required = parameter.default is inspect.Parameter.empty
-        default = "required" if required else f"`{parameter.default!r}`"
-        rows.append([f"`{key}`", default, arguments[key]])
+        rows.append([f"`{key}`", _default(parameter), arguments[key]])
     facts = [
         f"- Loss of one sample: `{entry.equation}`",
         f"- Paper: {entry.reference}",
@@ -141,18 +173,29 @@ def head_table() -> str:
     return table(["name", "class", "what"], rows)
 
 
-def sem_options() -> str:
-    """Every option of SEMLinear in a line."""
-    from edgemask.heads import SEMLinear
+def head_cards() -> str:
+    """A card per head."""
+    from edgemask.heads import HEADS
 
-    _, arguments = docstring(SEMLinear)
-    parameters = inspect.signature(SEMLinear).parameters
-    rows = [
-        [f"`{name}`", f"`{parameter.default!r}`", arguments[name]]
-        for name, parameter in parameters.items()
-        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
-    ]
-    return table(["option", "default", "meaning"], rows)
+    heads = {name: entry for name, entry in HEADS.items() if name != "linear"}
+    shared = ("in_features", "out_features", "bias", "device", "dtype")
+    linear = "### `linear`\n\n`z = W v + b`, trained as it is.\n\n- Source: `torch.nn.Linear`"
+    return f"{linear}\n\n{cards(heads, shared)}"
+
+
+def noise_cards() -> str:
+    """A card per kind of noise."""
+    from edgemask.noise import NOISE
+
+    own = "none; labels of your own"
+    return cards(NOISE, ("labels", "num_classes", "seed", "root"), own)
+
+
+def dataset_cards() -> str:
+    """A card per dataset."""
+    from edgemask.data import DATASETS
+
+    return cards(DATASETS, ("root", "path"), "your own files")
 
 
 def criteria_table() -> str:
@@ -439,7 +482,7 @@ def measured_file() -> str:
 
 
 def method_options() -> str:
-    """The options of every method that has some."""
+    """The paper and the options of every method."""
     from edgemask.methods import METHODS
 
     parts = []
@@ -449,8 +492,8 @@ def method_options() -> str:
             [f"`{key}`", f"`{parameter.default!r}`", arguments[key]]
             for key, parameter in inspect.signature(method).parameters.items()
         ]
-        if rows:
-            parts.append(f"### `{name}`\n\n{table(['option', 'default', 'meaning'], rows)}")
+        parts += [f"### `{name}`", f"- Paper: {source(method)}"]
+        parts += [table(["option", "default", "meaning"], rows)] if rows else []
     return "\n\n".join(parts)
 
 
@@ -517,8 +560,10 @@ def scale_measured() -> str:
 GENERATORS: dict[str, Callable[[], str]] = {
     "criteria": criteria_table,
     "heads": head_table,
+    "head-cards": head_cards,
+    "noise-cards": noise_cards,
+    "dataset-cards": dataset_cards,
     "policies": policy_table,
-    "sem-options": sem_options,
     "config": config_table,
     "schedules": schedule_table,
     "training-recipes": training_recipe_table,

@@ -20,6 +20,10 @@ __all__ = [
 ]
 
 
+# A message that lists more names than this is cut short.
+_LISTED = 100
+
+
 class _Visible(Exception):  # noqa: N818 - a base of errors and of warnings
     """A message that may quote foreign text: nothing in it moves the cursor or hides its ending."""
 
@@ -92,4 +96,6 @@ def unknown_name(
     """Build the error for a name that does not exist, with the nearest ones that do."""
     names = sorted(known)
     hint = nearest(name, [*names, *aliases])
+    if len(names) > _LISTED:
+        names = [*names[:10], f"... ({len(names)} in all)"]
     return UserError(f"unknown {kind} {name!r}{hint or '.'} Known: {', '.join(names)}")

@@ -33,6 +33,19 @@ def test_doctor_tells_versions_devices_and_data(read, tmp_path):
     assert data["npz"]["found"] is None
 
 
+def test_doctor_reads_datasets_only_when_asked(read, tmp_path):
+    (tmp_path / "mnist").mkdir()
+    (tmp_path / "mnist" / "train-images-idx3-ubyte").write_bytes(bytes(2_000_000))
+    mnist = {row["name"]: row for row in read("doctor", "--data-root", tmp_path)["data"]}["mnist"]
+    assert mnist["found"] is True
+    assert "2 MB (not read" in mnist["about"]
+    rows = read("doctor", "--data", "--data-root", tmp_path)["data"]
+    data = {row["name"]: row for row in rows}
+    assert data["mnist"]["found"] is False
+    assert "missing train-labels" in data["mnist"]["about"]
+    assert data["digits"]["about"].startswith("read and checked: 1,438 training")
+
+
 def test_doctor_prints_tables(call, monkeypatch):
     monkeypatch.setattr(doctor, "_precision", lambda: {"fp32": None, "bf16": "it dies of it"})
     text = call("doctor", "--no-data").stdout

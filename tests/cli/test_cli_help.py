@@ -80,6 +80,9 @@ MISSING = [
     *((verb, "none") for verb in ("resume", "eval", "predict", "export")),
     ("train", "--dta", "digits"),
     ("train", "--data", "."),
+    ("train", "--data", "none10"),
+    ("audit", "nonefolder:none"),
+    ("audit", "none/none"),
 ]
 
 

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from typing import Annotated, Any
 
 import typer
@@ -40,8 +41,13 @@ _PACKAGES = {
 def doctor(
     data_root: DataRoot = None,
     data: Annotated[
-        bool, typer.Option("--data/--no-data", help="Whether to read and check the datasets.")
-    ] = True,
+        bool | None,
+        typer.Option(
+            "--data/--no-data",
+            help="Read and check every dataset, or leave datasets out; otherwise only whether "
+            "their files are there is looked up.",
+        ),
+    ] = None,
     gpu: Annotated[
         bool,
         typer.Option("--gpu", help="Check instead that a GPU does what the CPU does (minutes)."),
@@ -62,9 +68,12 @@ def doctor(
         found: dict[str, Any] = {"system": _system()}
         precision = beside.submit(_precision)  # waits for a process that tries bf16
         found |= {"packages": _packages(), "devices": _devices()}
-        datasets = _data(str(data_root) if data_root is not None else None) if data else None
+        datasets = []
+        if data is not False:
+            root = str(data_root) if data_root is not None else None
+            datasets = _data(root, read=bool(data))
         found["precision"] = precision.result()
-        if datasets is not None:
+        if datasets:
             found["data"] = datasets
     if as_json:
         print_json(found)
@@ -191,8 +200,14 @@ def _precision() -> dict[str, str | None]:
     return {name: usable_precision(name, cpu)[1] for name in ("fp32", "bf16", "fp16")}
 
 
-def _data(root: str | None) -> list[dict[str, Any]]:
-    """Read every dataset that has a folder of its own, and return whether it was found."""
+def _data(root: str | None, *, read: bool) -> list[dict[str, Any]]:
+    """Return for every dataset whether it is there, and what was checked of it.
+
+    Args:
+        root: The folder of the named datasets.
+        read: Read every file and compare its checksum, which takes seconds; otherwise only look up
+            the files and their size.
+    """
     from edgemask.data import DATASETS, load
     from edgemask.errors import UserError
 
@@ -201,15 +216,36 @@ def _data(root: str | None) -> list[dict[str, Any]]:
         if "path" in inspect.signature(reader).parameters:
             rows.append({"name": name, "found": None, "about": f"your own: --data {name}:PATH"})
             continue
-        try:
-            bundle = load(name, root=root)
-        except UserError as error:
-            rows.append({"name": name, "found": False, "about": f"missing: {error}"})
-        else:
+        about = None if read else _files_of(name, root)
+        if about is None:
+            try:
+                bundle = load(name, root=root)
+            except UserError as error:
+                rows.append({"name": name, "found": False, "about": f"missing: {error}"})
+                continue
             tests = sum(len(split) for split in bundle.tests.values())
             about = (
-                f"found: {len(bundle.train):,} training and {tests:,} test samples, "
+                f"read and checked: {len(bundle.train):,} training and {tests:,} test samples, "
                 f"{bundle.num_classes} classes"
             )
-            rows.append({"name": name, "found": True, "about": about})
+        rows.append({"name": name, "found": True, "about": about})
     return rows
+
+
+def _files_of(name: str, root: str | None) -> str | None:
+    """Return where the files of a dataset are and how large they are, None if they are not there.
+
+    A dataset of single images, which may be a million files, is not measured.
+    """
+    from edgemask.data.sources import source_paths
+
+    if name == "digits":
+        return "comes with scikit-learn" if find_spec("sklearn") else None
+    places = source_paths(name, root=root)
+    if not places:
+        return None
+    files = list(places[0].iterdir())
+    if any(file.is_dir() for file in files):
+        return f"found: {places[0]} (not read; doctor --data checks it)"
+    size = sum(file.stat().st_size for file in files) / 1e6
+    return f"found: {places[0]}, {size:,.0f} MB (not read; doctor --data checks it)"

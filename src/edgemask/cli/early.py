@@ -1,11 +1,13 @@
-"""Checks that need nothing heavy, so that a wrong path is answered at once."""
+"""Checks that need nothing heavy, so that a wrong name or path is refused at once."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
+from edgemask._registry import Registry
 from edgemask.cli.names import registered
-from edgemask.errors import DataError, UserError
+from edgemask.errors import DataError, UserError, nearest
 
 __all__ = ["check_data", "check_file", "check_run"]
 
@@ -14,7 +16,7 @@ _ENDINGS = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".npz": "npz"}
 
 
 def check_data(spec: str | None, *, bare: bool = False) -> None:
-    """Refuse data of the user's own that is not there; all else is checked where it is read.
+    """Refuse a name that no dataset has, and data of the user's own that is not there.
 
     Args:
         spec: The data, such as ``csv:FILE``.
@@ -22,19 +24,35 @@ def check_data(spec: str | None, *, bare: bool = False) -> None:
     """
     if spec is None:
         return
+    datasets = Registry("dataset", dict.fromkeys(registered("data")))
     kind, _, place = spec.partition(":")
-    known = kind in registered("data")
-    path = Path(place if known else spec).expanduser()
-    if not known and not bare and path.exists():
-        kind = "imagefolder" if path.is_dir() else _ENDINGS.get(path.suffix.lower(), "")
-        if kind:
-            raise UserError(f"say what {spec} is: {kind}:{spec}")
-    if not known or not place:
+    if kind not in datasets:
+        # Once edgemask.data is imported (--import), its registry may hold more names.
+        imported = "edgemask.data" in sys.modules and not Path(spec).expanduser().exists()
+        if not bare and not imported:
+            raise _unknown(spec, datasets)
         return
-    if kind == "imagefolder" and not path.exists():
+    path = Path(place).expanduser()
+    if kind == "imagefolder" and place and not path.exists():
         raise DataError(f"{path}: there is no such folder, nor an archive of one")
-    if kind in _FILES and not path.exists():
+    if kind in _FILES and place and not path.exists():
         raise DataError(f"{path}: there is no such file")
+
+
+def _unknown(spec: str, datasets: Registry[None]) -> UserError:
+    """Return the error for a name that no dataset has, which may be a path."""
+    path = Path(spec).expanduser()
+    own = "data of your own is imagefolder:PATH, csv:FILE, parquet:FILE or npz:FILE"
+    kind = "imagefolder" if path.is_dir() else _ENDINGS.get(path.suffix.lower(), "")
+    if path.exists() and kind:
+        return UserError(f"say what {spec} is: {kind}:{spec}")
+    name = spec.partition(":")[0]
+    if path.exists():
+        return DataError(f"{spec}: this kind of file cannot be read; {own}")
+    if "/" in name:
+        return DataError(f"{spec}: there is no such file or folder; {own}")
+    hint = nearest(name, datasets) or f". Known: {', '.join(sorted(datasets))}"
+    return UserError(f"unknown dataset {name!r}{hint} ({own})")
 
 
 def check_file(path: Path | None, what: str = "") -> None:

@@ -19,6 +19,8 @@ __all__ = ["DropConnectLinear"]
 class DropConnectLinear(MaskingHead, nn.Linear):
     """A linear layer that keeps each edge with probability q = 1 - p, one mask per step.
 
+    ``z = (M * W) v / q + b`` with ``M_jk = 1`` with probability q, else 0.
+
     Args:
         in_features: Size of each input sample.
         out_features: Number of classes.

@@ -17,6 +17,8 @@ __all__ = ["DropoutLinear"]
 class DropoutLinear(StepwiseHead, nn.Linear):
     """Dropout on the input of a linear layer (inverted scaling; at inference a plain layer).
 
+    ``z = W (m * v) / (1 - p) + b`` with ``m_k = 1`` with probability 1 - p, else 0.
+
     Numbers are drawn for each sample from torch's own generator; predictions, as
     :func:`~edgemask.heads.predicting` and ``no_grad`` passes declare them, are dense.
 
@@ -29,7 +31,8 @@ class DropoutLinear(StepwiseHead, nn.Linear):
         dtype: Type of the parameters.
 
     Reference:
-        Srivastava et al., Dropout, JMLR 2014.
+        Srivastava et al., Dropout: A Simple Way to Prevent Neural Networks from Overfitting, JMLR
+        2014.
     """
 
     @checked

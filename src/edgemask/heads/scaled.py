@@ -38,6 +38,9 @@ class ScaledLinear(nn.Linear):
         device: Device of the parameters.
         dtype: Type of the parameters.
 
+    Reference:
+        EdgeMask's own; a control for the heads that drop edges.
+
     Example:
         >>> head = ScaledLinear(4, 3, scale=0.5)
         >>> v = torch.ones(1, 4)

@@ -343,10 +343,10 @@ def scaling_bound(scaling: str) -> float | None:
 class SEMLinear(EdgeScoring, nn.Linear):
     """A linear layer that, while it trains, keeps weak edges out of forward and backward.
 
-    Each step scores every edge by the root mean square of its activation over the batch (Eq. 13),
-    normalises (Eq. 14) and smooths (Eq. 15) the scores, keeps edges that score at least ``rho``,
-    samples the others by their score (Eq. 16), and lets only kept edges carry signal and gradient.
-    In ``eval()`` it is a plain linear layer.
+    ``z = (M * W) v + b``. Each step scores every edge by the root mean square of its activation
+    over the batch (Eq. 13), normalises (Eq. 14) and smooths (Eq. 15) the scores, keeps edges that
+    score at least ``rho``, samples the others by their score (Eq. 16), and lets only kept edges
+    carry signal and gradient. In ``eval()`` it is a plain linear layer.
 
     It is an :class:`torch.nn.Linear`: same parameters, same initialisation, and the checkpoint of a
     plain layer loads with ``strict=True``. Which passes count as a step, and what happens when one

@@ -65,11 +65,11 @@ def function_moments(gram: Tensor, base: Tensor, scaler: Tensor, splines: Tensor
 class SKANLinear(EdgeScoring, KANLinear):
     """A KAN layer that, while it trains, keeps its weak edges out of forward and backward.
 
-    Scores, smoothing and masking are those of :class:`~edgemask.heads.SEMLinear` (Eqs. 13-16) on
-    the contributions ``a_ijk = phi_jk(v_ik)``; a masked edge loses base and spline together. In
-    ``eval()`` it is the plain KAN layer. Parameter magnitudes say nothing about a KAN edge (the
-    base function nearly lies in the span of the splines), so the criteria are ``"rms"`` and
-    ``"second_moment"``, which look at the functions' values.
+    ``z_j = sum_k M_jk phi_jk(v_k)``. Scores, smoothing and the mask M are those of
+    :class:`~edgemask.heads.SEMLinear` (Eqs. 13-16) on the contributions ``a_ijk = phi_jk(v_ik)``; a
+    masked edge loses base and spline together. In ``eval()`` it is the plain KAN layer. Parameter
+    magnitudes say nothing about a KAN edge (the base function nearly lies in the span of the
+    splines), so the criteria are ``"rms"`` and ``"second_moment"``, which use its values.
 
     Args:
         in_features: Size of each input sample.
@@ -89,6 +89,10 @@ class SKANLinear(EdgeScoring, KANLinear):
         seed: Seed of the masks. Default: one number of torch's generator.
         device: Device of the parameters.
         dtype: Type of the parameters.
+
+    Reference:
+        Label-Noise Resistant Learning via Optimal Brain Damage Masking; the layer: Liu et al., KAN:
+        Kolmogorov-Arnold Networks, 2024.
     """
 
     @checked

@@ -33,6 +33,8 @@ def asymmetric(
 ) -> NoisyLabels:
     """Flip labels of some classes to the one class that each is mistaken for.
 
+    ``T_i,m(i) = rate`` and ``T_ii = 1 - rate`` for a class i that is mistaken for m(i).
+
     The maps: ``paper`` takes four flips on CIFAR-10 and the next class of the true super-class on
     CIFAR-100; ``jal`` and ``apl`` have dog to cat as a fifth flip, and blocks of five consecutive
     ids on CIFAR-100; ``dividemix`` knows CIFAR-10 only; ``nust`` sends every class to the next.
@@ -51,6 +53,10 @@ def asymmetric(
         mapping: A map of your own, ``{source: target}``, or the name of one in ``MAPS``.
         dataset: Name of the dataset, which chooses the map. Where it is None, 10 classes are
             taken for CIFAR-10 and 100 for CIFAR-100.
+
+    Reference:
+        Patrini et al., "Making deep neural networks robust to label noise: A loss correction
+        approach", CVPR 2017. Protocols: the released code of JAL, APL, DivideMix and Jo-SRC.
 
     Example:
         >>> noisy = asymmetric([0, 1, 2, 3] * 50, 0.4, 4, mapping={0: 1, 2: 3})
@@ -93,6 +99,8 @@ def pair_flip(
     protocol: Literal["paper", "nust"] = "paper",
 ) -> NoisyLabels:
     """Flip labels to the next class, the last class to the first.
+
+    ``T_i,i+1 = rate`` and ``T_ii = 1 - rate``, classes counted in a circle.
 
     ``paper`` flips exactly that share of each class, ``nust`` each sample with probability ``rate``
     (the pair flip of Co-teaching). The other protocols do not define it.

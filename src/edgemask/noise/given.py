@@ -15,6 +15,8 @@ __all__ = ["clean", "given"]
 def clean(labels: ArrayLike, num_classes: Classes) -> NoisyLabels:
     """Leave all labels as they are; they count as true.
 
+    ``T_ii = 1``.
+
     Example:
         >>> clean([0, 1, 1], 2).realised_rate
         0.0

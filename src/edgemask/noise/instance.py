@@ -38,8 +38,8 @@ def instance_dependent(
 
     ``paper`` is the generator of PDN: sample i has its own rate q_i from N(rate, std^2) cut to
     [0, 1]; a random projection W_y of its features scores the other classes; it keeps its label
-    with probability 1 - q_i and else gets class k with probability softmax(x_i W_y)_k. Rate 0 is
-    no noise.
+    with probability ``1 - q_i`` and else gets class k with probability ``softmax(x_i W_y)_k``. Rate
+    0 is no noise.
 
     ``jal`` is another generator, whose draws came from augmented images and cannot be repeated: its
     published labels for CIFAR-10 and CIFAR-100 at 0.2, 0.4 and 0.6 are read from

@@ -32,6 +32,8 @@ def from_matrix(
 ) -> NoisyLabels:
     """Draw each label from its class's row of a transition matrix.
 
+    ``P(given label j | true label i) = T_ij``.
+
     ``paper``, ``nust`` and ``apl`` draw each sample on its own; ``jal`` moves trunc(T[s, t] * n_s)
     samples, so that the rows are met but for rounding down. ``dividemix`` does not define it.
 
@@ -43,6 +45,9 @@ def from_matrix(
         seed: Seed of the draw.
         protocol: ``paper``, ``jal``, ``apl`` or ``nust``.
         root: Where else to look for the file.
+
+    Reference:
+        Natarajan et al., "Learning with noisy labels", NeurIPS 2013 (class-conditional noise).
 
     Example:
         >>> from_matrix([0, 1] * 50, [[0.9, 0.1], [0.4, 0.6]], protocol="jal").realised_rate

@@ -32,8 +32,8 @@ def open_set(
 
     With 100 classes and the default ratio it is CIFAR80N-O: classes 80..99 are foreign and get a
     label that is uniform over 0..79; the others get symmetric noise, or go to the next class.
-    Each sample is drawn on its own. In all, open_ratio + (1 - open_ratio) * rate of the labels are
-    wrong when classes are of equal size.
+    Each sample is drawn on its own. In all, ``open_ratio + (1 - open_ratio) * rate`` of the labels
+    are wrong when classes are of equal size.
 
     The result has the closed classes as ``num_classes`` and -1 as the true label of a foreign
     sample. ``paper`` is the same as ``nust``, whose data the paper takes; others do not define it.
@@ -92,5 +92,11 @@ def open_set_asymmetric(
     seed: Seed = 0,
     protocol: Literal["paper", "nust"] = "nust",
 ) -> NoisyLabels:
-    """Open-set noise whose closed part goes to the next class; see :func:`open_set`."""
+    """Open-set noise whose closed part goes to the next class; see :func:`open_set`.
+
+    ``open_ratio + (1 - open_ratio) * rate`` of the labels are wrong.
+
+    Reference:
+        Yao et al., "Jo-SRC: A contrastive approach for combating noisy labels", CVPR 2021.
+    """
     return open_set(labels, rate, num_classes, seed=seed, protocol=protocol, closed="asymmetric")

@@ -27,6 +27,8 @@ def symmetric(
 ) -> NoisyLabels:
     """Flip labels to any other class with equal probability.
 
+    ``T_ii = 1 - rate`` and ``T_ij = rate / (K - 1)`` for every other class j.
+
     ``paper`` flips round(rate * N) samples, spread evenly over the classes. ``jal`` moves
     trunc(rate * n_s / (K - 1)) samples from each class to each other one, a little below the rate.
     ``apl`` flips trunc(trunc(rate * N) / K) samples of every class. ``nust`` flips each sample with
@@ -39,6 +41,10 @@ def symmetric(
         num_classes: The number of classes K.
         seed: Seed of the draw. The official code fixes it: JAL 123 + trial, NUST always 0.
         protocol: Whose generator: ``paper``, ``jal``, ``apl``, ``dividemix`` or ``nust``.
+
+    Reference:
+        van Rooyen et al., "Learning with symmetric label noise: The importance of being unhinged",
+        NeurIPS 2015. Protocols: the released code of JAL, APL, DivideMix and Jo-SRC.
 
     Example:
         >>> symmetric([0, 1, 2] * 100, 0.4, 3, seed=1).realised_rate

@@ -49,6 +49,10 @@ def cifar10(root: Path | None = None, *, recipe: _Recipe10 = None) -> DataBundle
         root: The folder that holds it.
         recipe: Whose views and normalisation: ``dividemix``, ``jo-src``, ``ca2c`` or ``plain``;
             those of JAL, ANL and APL otherwise.
+
+    Reference:
+        Krizhevsky, Learning Multiple Layers of Features from Tiny Images, 2009.
+        https://www.cs.toronto.edu/~kriz/cifar.html
     """
     _unpack(root, *_ARCHIVE10)
     folder = find_folder(root, "cifar-10-batches-py", (*_TRAIN10, *_TEST10, *_META10), _SOURCE)
@@ -65,6 +69,10 @@ def cifar100(root: Path | None = None, *, recipe: _Recipe100 = None) -> DataBund
         root: The folder that holds it.
         recipe: Whose views and normalisation: ``dividemix``, ``jo-src``, ``jo-snc``, ``ca2c`` or
             ``plain``; those of JAL, ANL and APL otherwise.
+
+    Reference:
+        Krizhevsky, Learning Multiple Layers of Features from Tiny Images, 2009.
+        https://www.cs.toronto.edu/~kriz/cifar.html
     """
     names, train, test = _fine(root)
     return _bundle("cifar100", find_recipe("cifar100", recipe), names, train, test)
@@ -82,7 +90,8 @@ def cifar80n_o(root: Path | None = None, *, recipe: _Recipe100 = "jo-src") -> Da
         recipe: Whose views and normalisation, as for CIFAR-100; Jo-SRC's, who defined it,
             otherwise.
 
-    Reference: Yao et al., Jo-SRC, CVPR 2021.
+    Reference:
+        Yao et al., Jo-SRC: A Contrastive Approach for Combating Noisy Labels, CVPR 2021.
     """
     names, train, test = _fine(root)
     closed = np.flatnonzero(test.labels < CLOSED)

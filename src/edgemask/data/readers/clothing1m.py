@@ -52,6 +52,10 @@ def clothing1m(
         with_clean_train: Add the 47,570 images of the clean training list, with their noisy label
             if they have one and their clean one if not, as Jo-SRC does.
         on_broken: ``error``, or ``skip`` to check all images first and leave the broken ones out.
+
+    Reference:
+        Xiao et al., Learning from Massive Noisy Labeled Data for Image Classification, CVPR 2015.
+        github.com/Cysu/noisy_label
     """
     folder = find_folder(root, "clothing1m", ("images",), _SOURCE)
     lists = folder / "annotations" if (folder / "annotations").is_dir() else folder

@@ -13,7 +13,12 @@ __all__ = ["digits"]
 
 
 def digits() -> DataBundle:
-    """1,797 digits of 8 x 8 grey pixels, shipped with scikit-learn; a fixed fifth is held out."""
+    """1,797 digits of 8 x 8 grey pixels, shipped with scikit-learn; a fixed fifth is held out.
+
+    Reference:
+        Alpaydin and Kaynak, Optical Recognition of Handwritten Digits, UCI Machine Learning
+        Repository, 1998.
+    """
     try:
         from sklearn.datasets import load_digits
     except ImportError as error:

@@ -28,13 +28,23 @@ _FASHION = (
 
 
 def mnist(root: Path | None = None) -> DataBundle:
-    """70,000 handwritten digits of 28 x 28 grey pixels, from the four idx files in ``mnist/``."""
+    """70,000 handwritten digits of 28 x 28 grey pixels, from the four idx files in ``mnist/``.
+
+    Reference:
+        LeCun et al., Gradient-Based Learning Applied to Document Recognition, Proceedings of the
+        IEEE, 1998.
+    """
     files = _files(root, "mnist", "the original distribution or any mirror")
     return _bundle("mnist", files, tuple(str(number) for number in range(10)))
 
 
 def fashion_mnist(root: Path | None = None) -> DataBundle:
-    """70,000 articles of clothing of 28 x 28 grey pixels, from ``fashion-mnist/`` or Debian."""
+    """70,000 articles of clothing of 28 x 28 grey pixels, from ``fashion-mnist/`` or Debian.
+
+    Reference:
+        Xiao et al., Fashion-MNIST: A Novel Image Dataset for Benchmarking Machine Learning
+        Algorithms, arXiv 1708.07747, 2017. github.com/zalandoresearch/fashion-mnist
+    """
     own = None if root is None else root / "fashion-mnist"
     if (own is None or not own.is_dir()) and DEBIAN_FASHION_MNIST.is_dir():
         root = DEBIAN_FASHION_MNIST.parent

@@ -48,6 +48,11 @@ def webvision_mini(
             (227), ``jo-snc``, ``unicon`` or ``disc``; those of JAL, ANL and APL otherwise (224).
         ilsvrc12: Whether to read the second test set.
         on_broken: ``error``, or ``skip`` to check all images first and leave the broken ones out.
+
+    Reference:
+        Li et al., WebVision Database: Visual Learning and Understanding from Web Data, arXiv
+        1708.02862, 2017; its first 50 classes: Jiang et al., MentorNet, ICML 2018.
+        https://data.vision.ee.ethz.ch/cvl/webvision/
     """
     folder = find_folder(root, "webvision", (_TRAIN, _VAL, "google", "val_images_256"), _SOURCE)
     size = {"dividemix": 299, "ssr": 299, "elr-plus": 227}.get(recipe or "", 224)

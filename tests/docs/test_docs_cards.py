@@ -39,7 +39,7 @@ def test_cards_have_formula_and_source(page, registry) -> None:
     for name in registry:
         assert re.search(r"^- (Source|Paper): \S", found[name], re.MULTILINE), name
         if name not in WITHOUT_FORMULA:
-            assert re.search(r"`[^`]*[-−=(+*][^`]*`", found[name]), name
+            assert re.search(r"Loss of one sample: `|`[^`]*[=(+*][^`]*`", found[name]), name
 
 
 def test_cards_of_methods() -> None:

@@ -10,6 +10,7 @@ import edgemask as em
 from edgemask import noise, runs
 from edgemask.audit import LabelAudit
 from edgemask.data import from_arrays, load
+from edgemask.engine import audit_networks
 from edgemask.engine.audit_matrices import read_matrix
 from edgemask.engine.audit_networks import fold_numbers
 from edgemask.engine.run_data import JoinedSplit, everything
@@ -40,6 +41,18 @@ def save(path, x, given):
     np.savez(path, class_names=np.array(["a", "b", "c"]), **parts)
 
 
+def test_progress_of_an_audit_says_what_is_left(table, tmp_path, monkeypatch):
+    path, _, _ = table
+    monkeypatch.setattr(audit_networks, "_QUIET", 0.0)
+    lines = []
+    options = {"folds": 2, "epochs": 40, "batch_size": 64, "out": tmp_path}
+    em.audit_labels(f"npz:{path}", **options, message=lines.append)
+    progress = [line for line in lines if line.endswith("left")]
+    assert progress[0].startswith("network 1 of 2, epoch 1 of 40; about ")
+    assert progress[-1].startswith("network 2 of 2, epoch ")
+    assert 15 <= len(progress) <= 21
+
+
 def test_every_sample_is_judged_and_the_same_call_goes_on(table, tmp_path):
     path, given, wrong = table
     lines = []
@@ -48,6 +61,8 @@ def test_every_sample_is_judged_and_the_same_call_goes_on(table, tmp_path):
     assert audit.ids == [*map(str, range(200)), *(f"test {row}" for row in range(40))]
     assert (audit.given == given).all()
     assert "240 samples, 3 classes; 3 folds: mlp, 12 epochs each; about" in lines[0]
+    assert [line.partition(":")[0] for line in lines[1:3]] == ["trees", "linear"]
+    assert "labels look worth checking, first of all" in lines[3]
     assert wrong[audit.listed].mean() > 0.9
     assert audit.listed[wrong].mean() > 0.8
     assert audit.rate.models == 3

@@ -55,8 +55,8 @@ def audit(
         bool,
         _how(
             "--fast",
-            help="Judge by the training of one network instead; says nothing of the share of "
-            "wrong labels.",
+            help="Judge by the training dynamics of one network instead: faster, but without a "
+            "statement on how many labels are wrong.",
         ),
     ] = False,
     run: Annotated[
@@ -143,11 +143,11 @@ def audit(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Say which labels are worth checking, and what is known of how many are wrong.
+    """Find labels that are worth checking, and bound the share of wrong ones where possible.
 
-    Every sample is judged by models that were not trained on it. The same command again goes on
-    where it was stopped. Written: suspects.csv, audit.json, samples.npz and report.html, where
-    the samples can be gone through.
+    Every sample is judged by models that were not trained on it. The same command again continues
+    where it was stopped. Written are report.html, a page to review the samples on, suspects.csv,
+    audit.json and samples.npz.
     """
     check_data(data)
     check_file(corrections, "of corrections")

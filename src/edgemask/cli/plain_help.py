@@ -13,6 +13,13 @@ __all__ = ["PlainCommand", "PlainGroup"]
 class _PlainHelp:
     """What commands and groups of commands have in common."""
 
+    help: str | None
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        if self.help:  # one line per paragraph, so that the terminal wraps it
+            self.help = "\n\n".join(" ".join(part.split()) for part in self.help.split("\n\n"))
+
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the parameters, with nothing beside a flag or an argument but its meaning."""
         parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]

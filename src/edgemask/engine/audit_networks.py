@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,10 +25,12 @@ from edgemask.engine.identity import config_hash, with_contents
 from edgemask.engine.inference import over_samples
 from edgemask.engine.job import RunJob
 from edgemask.engine.jobs import JobRunner
+from edgemask.engine.observer import Observer, RunInfo
 from edgemask.engine.processes import Processes
 from edgemask.engine.run import Run
 from edgemask.engine.run_data import SubSplit
 from edgemask.engine.shallow_models import default_models, out_of_bag, out_of_fold, sample_features
+from edgemask.engine.signals import Interrupted
 from edgemask.engine.train import train
 from edgemask.errors import EdgeMaskWarning, UserError
 from edgemask.runs import is_finished, read_arrays
@@ -39,6 +41,7 @@ Ints = NDArray[np.int64]
 Message = Callable[[str], None]
 
 _KEPT_NUMBERS = 50_000_000
+_QUIET = 10.0  # seconds between two lines about progress, at least
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,35 +68,51 @@ def from_folds(
     path = (work.folder / "folds.npy").resolve()
     atomic_write(path, lambda file: np.save(file, numbers, allow_pickle=False))
     configs = [for_audit(samples.config, fold=f"{path}#{fold}") for fold in range(folds)]
-    rows = sample_features(samples.bundle.train)
-    shallow = {} if rows is None else default_models(rows, seed)
     _announce(samples, work, configs, f"{folds} folds")
+    shallow = _shallow(samples, work, numbers, seed)
     runs = _train_all(samples, work, configs)
-    kinds, probs = ["network"], [np.zeros((len(numbers), samples.bundle.num_classes), np.float32)]
+    network = np.zeros((len(numbers), samples.bundle.num_classes), np.float32)
     for fold, run in enumerate(runs):
         inside = np.flatnonzero(numbers == fold)
-        probs[0][inside] = _predict(run, samples.bundle, inside, work.device)
-    for kind, make in shallow.items():
-        start = time.monotonic()
-        found = out_of_fold(
-            make, rows, samples.given, numbers, samples.bundle.num_classes, samples.usable
-        )
-        kinds.append(kind)
-        probs.append(found.astype(np.float32))
-        work.say(f"{kind}: {folds} folds in {time.monotonic() - start:.0f} s")
-    if probs[0].size * len(probs) <= _KEPT_NUMBERS:
-        named = dict(zip(kinds, probs, strict=True))
-        write_arrays(work.folder / "probabilities.npz", {"ids": np.array(samples.ids), **named})
+        network[inside] = _predict(run, samples.bundle, inside, work.device)
+    probs = {"network": network, **shallow}
+    if network.size * len(probs) <= _KEPT_NUMBERS:
+        write_arrays(work.folder / "probabilities.npz", {"ids": np.array(samples.ids), **probs})
     return from_probabilities(
         samples.given,
-        probs,
+        list(probs.values()),
         ids=samples.ids,
         class_names=samples.bundle.class_names,
-        kinds=kinds,
+        kinds=list(probs),
         chance_driven=chance_driven,
         source="folds",
         seed=seed,
     )
+
+
+def _shallow(
+    samples: AuditSamples, work: Work, numbers: Ints, seed: int
+) -> dict[str, NDArray[np.float32]]:
+    """Return the probabilities of cheap models on the same folds, and report a first result."""
+    rows = sample_features(samples.bundle.train)
+    classes, names = samples.bundle.num_classes, samples.bundle.class_names
+    probs = {}
+    for kind, make in ({} if rows is None else default_models(rows, seed)).items():
+        start = time.monotonic()
+        found = out_of_fold(make, rows, samples.given, numbers, classes, samples.usable)
+        probs[kind] = found.astype(np.float32)
+        work.say(f"{kind}: {numbers.max() + 1} folds in {time.monotonic() - start:.0f} s")
+    if probs:
+        first = from_probabilities(
+            samples.given, list(probs.values()), ids=samples.ids, class_names=names
+        )
+        text = (
+            f"first result, before the networks: {first.listed.sum():,} labels look worth checking"
+        )
+        for _, name, given, suggested, *_ in first.suspects.head(1).values:
+            text += f", first of all {name} (given {given}, suggested {suggested})"
+        work.say(text)
+    return probs
 
 
 def fold_numbers(given: Ints, folds: int, *, groups: Any = None, seed: int = 0) -> Ints:
@@ -202,7 +221,8 @@ def _announce(samples: AuditSamples, work: Work, configs: Sequence[Config], what
         return
     seconds = estimate(waiting, samples.objects)
     total = sum(value or 0.0 for value in seconds.values()) / max(1, work.jobs)
-    work.say(f"{text}; about {_duration(total)}")
+    short = "; with --fast or more --jobs it takes less" if total > 600 and work.jobs == 1 else ""
+    work.say(f"{text}; about {_duration(total)}{short}")
 
 
 def _duration(seconds: float) -> str:
@@ -220,9 +240,22 @@ def _train_all(samples: AuditSamples, work: Work, configs: Sequence[Config]) -> 
         )
     folders = _run_folders(samples, work, configs)
     if work.jobs == 1:
-        found = []
+        found: list[Run] = []
+        progress = _AuditProgress(work.say, len(configs))
         for number, (config, folder) in enumerate(zip(configs, folders, strict=True), 1):
-            found.append(train(config, out=folder, objects=samples.objects, device=work.device))
+            progress.number = number
+            try:
+                run = train(
+                    config,
+                    out=folder,
+                    observers=[progress],
+                    objects=samples.objects,
+                    device=work.device,
+                )
+            except Interrupted as stop:
+                stop.args = ("stopped and saved; the same audit continues where it stopped",)
+                raise
+            found.append(run)
             work.say(f"network: {number} of {len(configs)} done")
         return found
     runner = JobRunner(workers=work.jobs, imports=work.imports)
@@ -234,6 +267,44 @@ def _train_all(samples: AuditSamples, work: Work, configs: Sequence[Config]) -> 
         if result.state != "done":
             raise UserError(f"{result.folder}: {result.error}; the same call tries again")
     return [Run(result.folder) for result in results]
+
+
+class _AuditProgress(Observer):
+    """Says how far all networks are, each time that a twentieth more is done.
+
+    Args:
+        say: Gets the lines.
+        networks: How many networks are trained, one after the other.
+    """
+
+    def __init__(self, say: Message, networks: int):
+        self.say = say
+        self.networks = networks
+        self.number = 1
+        self.start: tuple[float, float] | None = None
+        self.next = (0.0, 0.0)
+
+    def on_start(self, info: RunInfo) -> None:
+        self.epochs = info.config.train.epochs
+        if self.start is None:
+            now = time.monotonic()
+            self.start = (now, self._share(info.start_epoch))
+            self.next = (now + _QUIET, 0.0)
+
+    def on_epoch(self, metrics: Mapping[str, Any]) -> None:
+        epoch, now = metrics["epoch"] + 1, time.monotonic()
+        share = self._share(epoch)
+        if self.start is None or now < self.next[0] or share < self.next[1]:
+            return
+        self.next = (now + _QUIET, share + 0.05)
+        left = (now - self.start[0]) / (share - self.start[1]) * (1 - share)
+        self.say(
+            f"network {self.number} of {self.networks}, epoch {epoch} of {self.epochs}; "
+            f"about {_duration(left)} left"
+        )
+
+    def _share(self, epochs: int) -> float:
+        return (self.number - 1 + epochs / self.epochs) / self.networks
 
 
 def _run_folders(samples: AuditSamples, work: Work, configs: Sequence[Config]) -> list[Path]:

@@ -29,7 +29,7 @@ def test_it_says_what_it_does_and_finds(call, read, table, tmp_path, monkeypatch
     assert "151 samples, 3 classes; 2 folds: mlp, 8 epochs each; about" in text
     assert "Cannot tell: the model disagrees with" in text
     assert "labels are worth checking, of 151; they may all be right." in text
-    assert "How many to look at?" in text
+    assert "How many to check?" in text
     assert "here/report.html" in text
     assert [path.name for path in tmp_path.iterdir()] == ["here"]
     with (tmp_path / "here" / "suspects.csv").open(newline="", encoding="utf-8") as file:

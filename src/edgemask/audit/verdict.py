@@ -14,12 +14,11 @@ from edgemask.errors import UserError
 
 __all__ = ["ModelEvidence", "Verdict", "clopper_pearson", "judge_share"]
 
-_SAME_WAY = "Mistakes that are always made in the same way do not show here."
 _WHY = (
-    "From the labels and the data alone nobody can tell a wrong label from a hard or chance-driven "
-    "sample, nor see a mistake that is made every time in the same way. What is shown is how many "
-    "labels a model that has not seen them disagrees with, and how much of that the model's own "
-    "weakness does not explain. To know, check 100 labels by hand."
+    "Labels and data alone do not distinguish a wrong label from a hard or random sample, and a "
+    "mistake that is always made in the same way does not show. This statement rests on how many "
+    "labels contradict models that were not trained on them; to know the share, check 100 labels "
+    "by hand."
 )
 _SUREST = 0.1
 _FEWEST = 50
@@ -72,9 +71,9 @@ class Verdict:
     disagreement: float
     """Share of the labels that the best model disagrees with."""
     sentence: str
-    """The answer in words."""
+    """The statement in words."""
     explanation: str
-    """What the answer rests on."""
+    """What it rests on."""
     models: int = 1
     """How many kinds of model it rests on."""
     checked: int = 0
@@ -260,6 +259,6 @@ def judge_share(
         upper=stated,
         disagreement=best,
         sentence=sentence,
-        explanation=f"{_SAME_WAY} {_WHY}",
+        explanation=_WHY,
         models=kinds,
     )

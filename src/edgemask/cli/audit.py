@@ -237,13 +237,13 @@ def _show(audit: LabelAudit, folder: Path, page: Path) -> None:
         ]
         print_table(["rank", "sample", "given", "suggested", "score", "reason"], rows)
         steps = [n for n in (20, 50, 100, 200, 500, 1000, 2000) if n <= min(len(audit), 2 * listed)]
-        if steps:
-            say("\nHow many to look at? Wrong ones to expect among the first:")
-            ranges = [(n, *audit.expected_precision(n)) for n in steps]
+        ranges = [(n, *audit.expected_precision(n)) for n in steps]
+        if any(low > 0 or high < 1 for _, low, high in ranges):
+            say("\nHow many to check? Wrong labels to expect among the first:")
             print_table(
-                ["first", "wrong ones"],
+                ["first", "wrong"],
                 [[str(n), f"{n * low:.0f} to {n * high:.0f}"] for n, low, high in ranges],
                 right=1,
             )
-    say(f"\nall of them: {folder / 'suspects.csv'}")
-    say(f"go through them, and check 100 at random: {page}")
+    say(f"\nthe whole list: {folder / 'suspects.csv'}")
+    say(f"to review them, and 100 random samples, open: {page}")

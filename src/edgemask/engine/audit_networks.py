@@ -294,7 +294,7 @@ class _AuditProgress(Observer):
     def on_epoch(self, metrics: Mapping[str, Any]) -> None:
         epoch, now = metrics["epoch"] + 1, time.monotonic()
         share = self._share(epoch)
-        if self.start is None or now < self.next[0] or share < self.next[1]:
+        if self.start is None or now < self.next[0] or share < self.next[1] or epoch == self.epochs:
             return
         self.next = (now + _QUIET, share + 0.05)
         left = (now - self.start[0]) / (share - self.start[1]) * (1 - share)

@@ -221,8 +221,8 @@ def _announce(samples: AuditSamples, work: Work, configs: Sequence[Config], what
         return
     seconds = estimate(waiting, samples.objects)
     total = sum(value or 0.0 for value in seconds.values()) / max(1, work.jobs)
-    short = "; with --fast or more --jobs it takes less" if total > 600 and work.jobs == 1 else ""
-    work.say(f"{text}; about {_duration(total)}{short}")
+    long = total > 600 and len(configs) > 1
+    work.say(f"{text}; about {_duration(total)}{' (less with --fast)' * long}")
 
 
 def _duration(seconds: float) -> str:

@@ -341,7 +341,7 @@ def _read_torch_legacy(data: bytes) -> Any:
 
 
 def check_torch(data: bytes) -> None:
-    """Refuse a file that ``torch.load(weights_only=True)`` would die of or grow without bounds by.
+    """Refuse a file that crashes ``torch.load(weights_only=True)`` or makes it use unbounded memory.
 
     Raises:
         ValueError: If it holds compressed or damaged parts, or more tuples than weights need.

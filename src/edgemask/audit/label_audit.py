@@ -163,7 +163,7 @@ class LabelAudit:
 
     @cached_property
     def check(self) -> Int64:
-        """Positions of random samples to check by hand, in the order in which to go through them.
+        """Positions of random samples to check by hand, in the order in which to check them.
 
         There are 100 of them, or all samples where there are fewer. The same samples are drawn
         each time.

@@ -1,4 +1,4 @@
-"""How well a criterion tells which edges matter: exact deletion damage, CDR's critical edges."""
+"""How well a criterion finds the edges that matter: exact deletion damage, CDR's critical edges."""
 
 from __future__ import annotations
 

@@ -219,7 +219,7 @@ def group_values(data: Any, groups: Any, samples: AuditSamples) -> Any:
         places = {str(name): place for place, name in enumerate(key)}
         if all(name in places for name in samples.ids):
             return table[groups][[places[name] for name in samples.ids]]
-    raise UserError(f"groups={groups!r}: samples cannot be told by the rows of {data!r}; name id")
+    raise UserError(f"groups={groups!r}: the samples do not match rows of {data!r}; give id=")
 
 
 def _table(data: Any) -> Any:

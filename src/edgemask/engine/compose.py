@@ -133,7 +133,7 @@ def _used(objects: Objects, config: Config) -> Objects:
     }
     for key, name in names.items():
         if is_object(name) and getattr(objects, key) is None:
-            raise UserError(f"{name!r} stands for an object that was given to fit: give it again")
+            raise UserError(f"{name!r} is an object that was passed to fit: pass it again")
     unused = {key: None for key, name in names.items() if not is_object(name)}
     return dataclasses.replace(objects, **unused)
 

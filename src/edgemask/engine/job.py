@@ -1,4 +1,4 @@
-"""One run as a job: doing it, and what its folder tells of how that went.
+"""One run as a job: doing it, and the state of its folder.
 
 The folder of a run is the only record of what is done. Beside the files of the run it holds
 ``.job.json``: the process and the commit that worked on it last, its processor time per epoch, and
@@ -61,7 +61,7 @@ class JobResult:
 
     folder: Path
     state: str
-    """``done``, ``failed``, or ``busy`` where a process of somebody else works on the run."""
+    """``done``, ``failed``, or ``busy`` where another process works on the run."""
     error: str = ""
 
     @property

@@ -22,7 +22,7 @@ _HARDLY = 0.01
 
 
 class ChanceWatch:
-    """Warns once, while a run goes on, of a model that has stayed at chance for some epochs.
+    """Warns once, during a run, of a model that has stayed at chance for some epochs.
 
     Args:
         advice: What to try instead, for the message.
@@ -91,7 +91,7 @@ def _lost_classes(data: RunData, train: Evaluation) -> list[str]:
 
 
 def _at_chance(train: Evaluation) -> list[str]:
-    """Say where the model agrees with the labels no more often than a constant answer would."""
+    """Say where the model agrees with the labels no more often than a constant prediction would."""
     found = _chance("training", train) if _can_tell(train) else None
     if found is None:
         return []
@@ -100,13 +100,13 @@ def _at_chance(train: Evaluation) -> list[str]:
 
 
 def _can_tell(evaluation: Evaluation) -> bool:
-    """Return whether there are enough samples, of two classes at least, to speak of chance."""
+    """Return whether there are enough samples, of two classes at least, to compare with chance."""
     labels = evaluation.labels
     return len(labels) >= _FEW and bool((labels != labels[0]).any())
 
 
 def _chance(name: str, evaluation: Evaluation) -> str | None:
-    """Compare a model with a constant answer, with two standard errors of tolerance.
+    """Compare a model with a constant prediction, with two standard errors of tolerance.
 
     Returns:
         Its agreement with the labels in words, or None if it is above chance.

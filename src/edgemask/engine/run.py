@@ -156,7 +156,7 @@ class Run:
 
     @functools.cached_property
     def card(self) -> dict[str, Any]:
-        """What the model has to be told about its inputs: classes, shape and preprocessing."""
+        """What the model needs to know about its inputs: classes, shape and preprocessing."""
         self._need_finished()
         return read_weights(self.folder / "model.safetensors")[1]
 

@@ -62,7 +62,7 @@ def write_samples(
 
 
 class SamplesSoFar:
-    """Writes what is known of the samples while a run goes on, at little cost.
+    """Writes what is known of the samples during a run, at little cost.
 
     Args:
         folder: The run's folder.
@@ -102,7 +102,7 @@ class SamplesSoFar:
 
 
 def _check(data: RunData) -> NDArray[np.int64]:
-    """Return the places of the samples to check by hand; of those that nobody has reviewed."""
+    """Return the places of the samples to check by hand; without those already reviewed."""
     if data.corrections is None:
         return draw_to_check(len(data.positions))
     unseen = np.flatnonzero(~data.corrections.reviewed[data.positions])

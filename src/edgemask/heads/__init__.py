@@ -1,4 +1,4 @@
-"""Layers that stand where the last linear layer stood.
+"""Layers that replace the last linear layer of a model.
 
 The heads by name are in :data:`HEADS`; :func:`attach` puts one into any model.
 """

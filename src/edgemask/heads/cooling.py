@@ -1,4 +1,4 @@
-"""A linear layer whose logits are made smaller as training goes on, with nothing masked."""
+"""A linear layer whose logits are scaled down during training, with nothing masked."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class CoolingLinear(MaskingHead, nn.Linear):
     """A linear layer with logits ``s (W v + b)``, where s falls with every training step.
 
     ``s = max(least, 1 / (1 + t / half_at))`` in step t = 0, 1, ...: a network first learns at full
-    speed what the labels have in common, and then more and more slowly, so that it is late to learn
-    single wrong labels by heart. A factor s on the logits slows the layer down by s^2 and the
+    speed what the labels have in common, and then more and more slowly, so that it memorises single
+    wrong labels late. A factor s on the logits slows the layer down by s^2 and the
     gradient of the network below by s (see :class:`ScaledLinear`, where it is constant and slows
     the first steps down as well). At inference the factor of the last step is used; it never
     changes which class is predicted.

@@ -1,4 +1,4 @@
-"""Runs as a pandas frame, for questions that no report answers."""
+"""Runs as a pandas frame, for analyses of your own."""
 
 from __future__ import annotations
 

@@ -163,7 +163,7 @@ def review_of_run(run: RunRecord) -> Review | None:
         folder=run.path,
         decisions=(),
         true=clean_labels(run),
-        drawn="the training labels that nobody had reviewed"
+        drawn="the training labels that had not been reviewed"
         if "reviewed" in samples
         else "the training labels",
     )

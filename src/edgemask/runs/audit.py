@@ -119,7 +119,7 @@ def read_audit(path: str | Path) -> AuditRecord:
         count = int(np.load(folder / _FOLDS, allow_pickle=False).max()) + 1
         raise UserError(
             f"the audit in {str(path)!r} is not finished: {done} of {count} folds are trained; the "
-            "same command goes on with it"
+            "same command continues it"
         )
     try:
         facts = json.loads(read_text(folder / "audit.json"))

@@ -38,9 +38,9 @@ def known_rate(method: str, option: str, given: float | None, *known: float | No
     rate = next((rate for rate in (given, *known) if rate is not None), None)
     if rate is None:
         raise UserError(
-            f"{method} has to know what share of the labels is wrong, and for these labels nobody "
-            f"does: give a guess, as in --set method.options.{option}=0.2. What can be "
-            "said of it without clean labels, `edgemask audit` says"
+            f"{method} has to know what share of the labels is wrong, which is unknown for these "
+            f"labels: give a guess, as in --set method.options.{option}=0.2 (`edgemask audit` may "
+            "give bounds)"
         )
     if not 0 <= rate < 1:
         raise UserError(f"{method}: {option} must lie in [0, 1), got {rate}")

@@ -341,7 +341,7 @@ def _read_torch_legacy(data: bytes) -> Any:
 
 
 def check_torch(data: bytes) -> None:
-    """Refuse a file that crashes ``torch.load(weights_only=True)`` or makes it use unbounded memory.
+    """Refuse a file that crashes ``torch.load(weights_only=True)`` or needs unbounded memory.
 
     Raises:
         ValueError: If it holds compressed or damaged parts, or more tuples than weights need.

@@ -69,3 +69,6 @@ def test_targets_that_would_not_fit_into_memory_are_not_kept(monkeypatch):
     with pytest.warns(EdgeMaskWarning, match="too much: plain cross entropy is used"):
         config = em.fit(X, Y, dry_run=True).config
     assert parts(config)[:2] == ("linear", "ce")
+    with pytest.warns(EdgeMaskWarning, match="too much: plain cross entropy is used"):
+        points = make_points({"data": {"spec": "digits"}}, [parse_axis("train.seed=0,1", {})])
+    assert [parts(point.config)[:2] for point in points] == [("linear", "ce")] * 2

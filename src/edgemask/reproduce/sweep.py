@@ -12,11 +12,12 @@ from typing import Any
 from edgemask._files import write_json, write_text
 from edgemask.engine import Config, Run, resolve
 from edgemask.engine.compose import join, settings_of
-from edgemask.engine.config import merge, to_dict
+from edgemask.engine.config import to_dict
 from edgemask.engine.config_file import parse_value
-from edgemask.engine.default import DEFAULT_TRAINING, says_nothing
+from edgemask.engine.default import choose_training, says_nothing
 from edgemask.engine.job import job_state
 from edgemask.engine.recipes import flatten
+from edgemask.engine.run_data import Objects
 from edgemask.engine.rundir import default_name
 from edgemask.errors import UserError
 from edgemask.report import Table, TableRow, spread
@@ -122,12 +123,16 @@ def make_points(
         recipe: The recipe that all of them override, if any.
     """
     points = []
+    data, objects = None, Objects()
     for combination in itertools.product(*(axis.values for axis in axes)):
         values = dict(zip((axis.key for axis in axes), combination, strict=True))
         joined = join(recipe, settings, settings_of(values))
+        config = resolve(joined)
         if says_nothing(recipe, joined):
-            joined = merge(joined, DEFAULT_TRAINING)
-        points.append(GridPoint(values, resolve(joined)))
+            if config.data != data:
+                data, objects = config.data, Objects()
+            config, objects = choose_training(config, objects)
+        points.append(GridPoint(values, config))
     return points
 
 

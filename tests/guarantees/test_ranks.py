@@ -18,7 +18,7 @@ from clip_helpers import digits_features
 from edgemask.engine import merge
 from edgemask.methods import METHODS
 from guarantees.kinds import SETTINGS, kinds
-from torchrun_helper import torchrun
+from torchrun_helper import PATIENCE, torchrun
 
 pytestmark = pytest.mark.slow  # starts torchrun
 
@@ -70,7 +70,7 @@ def train_all(
         try:
             torchrun(WORKER, json.dumps(two), processes=2)
         finally:
-            _, errors = process.communicate(timeout=600)
+            _, errors = process.communicate(timeout=PATIENCE)
         assert process.returncode == 0, errors[-3000:]
         changed = [line for line in errors.splitlines() if "was trained by 2 processes" in line]
     assert len(changed) == len(resumed), errors[-3000:]
@@ -153,7 +153,7 @@ def test_a_killed_process_ends_the_others_with_one_line(when, tmp_path):
         "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
     }
     done = subprocess.run(
-        command, capture_output=True, text=True, env=environment, timeout=300, check=False
+        command, capture_output=True, text=True, env=environment, timeout=PATIENCE, check=False
     )
     assert done.returncode == 1
     ours = [line for line in done.stderr.splitlines() if line.startswith("error: ")]

@@ -183,6 +183,10 @@ class TestWeights:
         path.write_bytes(pickle.dumps(Evil(), protocol=2))
         with pytest.raises(UserError, match="cannot be read"):
             create("cnn8", 10, pretrained=path)
+        torch.save({"state_dict": {"head.weight": Evil()}}, path)
+        with pytest.raises(UserError, match="damaged or holds more than tensors") as refused:
+            create("cnn8", 10, pretrained=path)
+        assert "weights_only" not in str(refused.value)  # torch advises to let it run
         torch.save({"weight": Evil()}, path)
         with pytest.raises(UserError, match="cannot be read"):
             create("cnn8", 10, pretrained=path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import pickle
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,13 @@ def read_weights(path: Path) -> dict[str, Tensor]:
 def _read_torch(path: Path) -> Any:
     data = path.read_bytes()
     check_torch(data)
-    return torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+    try:
+        return torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError:
+        # torch's own words advise to read it in a way that would run its code
+        raise pickle.UnpicklingError(
+            "it is damaged or holds more than tensors; save a state_dict() alone"
+        ) from None
 
 
 def _read_safetensors(path: Path) -> dict[str, Tensor]:

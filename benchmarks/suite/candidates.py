@@ -24,9 +24,7 @@ _HEADS: dict[str, str] = {
     "dropout-0.5": "dropout(p=0.5)",
     "scale-0.3": "scaled(scale=0.3)",
     "scale-0.1": "scaled(scale=0.1)",
-    "cooling-0.1": "cooling(least=0.1, half_at=30)",
-    "cooling-0.2": "cooling(least=0.2, half_at=30)",
-    "cooling-0.1-slower": "cooling(least=0.1, half_at=100)",
+    "adaptive": "adaptive",
 }
 _ELR = "elr(beta=0.7, lam=3.0)"  # on all problems; published for CIFAR-10
 _LOSSES = ("gce", "sce", "label-smoothing", "mae")
@@ -37,12 +35,12 @@ CANDIDATES: dict[str, dict[str, Any]] = {
     **{f"ce {name}": {"head": head} for name, head in _HEADS.items()},
     **{
         f"ce {name}, chosen epoch": {"head": _HEADS[name], **CHOSEN_EPOCH}
-        for name in ("capped-0.3", "dropconnect-0.3-scaled", "scale-0.1", "cooling-0.1")
+        for name in ("capped-0.3", "dropconnect-0.3-scaled", "scale-0.1")
     },
     **{loss: {"loss": loss} for loss in _LOSSES},
     **{
         f"gce {name}": {"loss": "gce", "head": _HEADS[name]}
-        for name in ("capped-0.3", "dropconnect-0.3-scaled", "scale-0.3", "cooling-0.2")
+        for name in ("capped-0.3", "dropconnect-0.3-scaled", "scale-0.3", "adaptive")
     },
     "elr": {"loss": _ELR},
     **{
@@ -53,8 +51,7 @@ CANDIDATES: dict[str, dict[str, Any]] = {
             "dropconnect-0.3-scaled",
             "dropconnect-0.2-scaled",
             "scale-0.3",
-            "cooling-0.2",
-            "cooling-0.1-slower",
+            "adaptive",
         )
     },
 }

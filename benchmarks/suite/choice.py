@@ -107,7 +107,7 @@ DRAWN = (
     "ce sem",
     "ce capped-0.3",
     "ce dropconnect-0.2-scaled",
-    "ce cooling-0.2",
+    "ce adaptive",
     "elr sem",
     "sce",
 )

@@ -25,7 +25,6 @@ KEEP = (0.5, 0.35, 0.2, 0.1)
 SETTINGS: dict[str, Setting] = {
     "linear": ("plain", {"loss": "ce"}),
     **{f"logits x {s}": ("scale", {"head": f"scaled(scale={s})"}) for s in (0.3, 0.1, 0.03)},
-    **{f"cooling {s}": ("cooling", {"head": f"cooling(least={s})"}) for s in (0.2, 0.1)},
     **{f"lr x {f}": ("learning rate", {"loss": "ce", "lr_factor": f}) for f in (0.3, 0.1, 0.03)},
     **{
         f"edges {q} unscaled": (

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from edgemask.heads import SKANLinear as SKANLinear
     from edgemask.heads import attach as attach
     from edgemask.heads import detach as detach
+    from edgemask.heads import observe as observe
     from edgemask.heads import one_step as one_step
     from edgemask.heads import plain_state_dict as plain_state_dict
     from edgemask.heads import predicting as predicting
@@ -67,6 +68,7 @@ _NAMES = {
     "detach": "heads",
     "fit": "engine",
     "load_runs": "report",
+    "observe": "heads",
     "one_step": "heads",
     "plain_state_dict": "heads",
     "predicting": "heads",

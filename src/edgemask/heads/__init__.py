@@ -7,8 +7,8 @@ from torch import nn
 
 from edgemask._registry import Registry
 from edgemask.heads import theory
+from edgemask.heads.adaptive import AdaptiveLinear
 from edgemask.heads.attach import attach, detach, find_classifier, plain_state_dict
-from edgemask.heads.cooling import CoolingLinear
 from edgemask.heads.criteria import CRITERIA
 from edgemask.heads.ddc import DynamicDropConnectLinear
 from edgemask.heads.dropconnect import DropConnectLinear
@@ -18,13 +18,13 @@ from edgemask.heads.policies import POLICIES
 from edgemask.heads.scaled import ScaledLinear
 from edgemask.heads.sem import SEMLinear
 from edgemask.heads.skan import SKANLinear
-from edgemask.heads.steps import one_step, predicting
+from edgemask.heads.steps import observe, one_step, predicting
 
 __all__ = [
     "CRITERIA",
     "HEADS",
     "POLICIES",
-    "CoolingLinear",
+    "AdaptiveLinear",
     "DropConnectLinear",
     "DropoutLinear",
     "DynamicDropConnectLinear",
@@ -35,6 +35,7 @@ __all__ = [
     "attach",
     "detach",
     "find_classifier",
+    "observe",
     "one_step",
     "plain_state_dict",
     "predicting",
@@ -52,7 +53,7 @@ HEADS: Registry[type[nn.Module]] = Registry(
         "dropconnect": DropConnectLinear,
         "dynamic-dropconnect": DynamicDropConnectLinear,
         "scaled": ScaledLinear,
-        "cooling": CoolingLinear,
+        "adaptive": AdaptiveLinear,
     },
     aliases={"ddc": "dynamic-dropconnect"},
 )

@@ -40,6 +40,7 @@ __all__ = [
     "is_distributed",
     "mean_over_ranks",
     "new_seed",
+    "observe",
     "one_step",
     "predicting",
     "to_linear",
@@ -62,15 +63,19 @@ class StepState:
         blocks: How many :func:`one_step` blocks are open around the head.
         drawn: Whether the mask belongs to the open block.
         predicting: How many :func:`predicting` blocks are open around it.
+        observed: Samples and labels of the coming pass, or of the last one, from :func:`observe`.
+        fresh: Whether that pass is still to come.
     """
 
     __slots__ = (
         "blocks",
         "drawn",
         "drawn_with",
+        "fresh",
         "kept",
         "mask",
         "missed",
+        "observed",
         "predicting",
         "returned",
         "seen",
@@ -86,11 +91,23 @@ class StepState:
         self.blocks = 0
         self.drawn = False
         self.predicting = 0
+        self.observed: tuple[Tensor, Tensor] | None = None
+        self.fresh = False
 
     def take_kept(self) -> Tensor | None:
         """Return the kept weights once: the weights may have moved when a next pass comes."""
         kept, self.kept = self.kept, None
         return kept
+
+    def take_observed(self) -> tuple[Tensor, Tensor, bool] | None:
+        """Return samples and labels of this pass, and whether it is not one that backward repeats.
+
+        None if nothing was observed since the pass before.
+        """
+        fresh, self.fresh = self.fresh, False
+        if self.observed is None or not (fresh or _inside_backward()):
+            return None
+        return *self.observed, fresh
 
     def __deepcopy__(self, memo: dict[int, object]) -> StepState:
         return StepState()
@@ -106,6 +123,8 @@ class StepwiseHead(nn.Module):
     """
 
     step_state: StepState
+    uses_labels: ClassVar[bool] = False
+    """Whether the head wants to know what :func:`observe` tells."""
 
     def is_step(self) -> bool:
         """Whether a pass made now belongs to a training step; otherwise it is a prediction."""
@@ -427,6 +446,35 @@ def one_step(*models: nn.Module, per: str = "step") -> Iterator[None]:
             state.blocks -= 1
             if state.blocks == 0 and state.drawn_with is not None:
                 state.mask = None
+
+
+def observe(model: nn.Module, index: Tensor, target: Tensor) -> None:
+    """Tell the heads of a model which samples and labels its next training pass will have.
+
+    One optional call before each training pass of a loop; :func:`edgemask.fit` makes it. Heads
+    whose strength depends on the labels (``adaptive``) use it, all others ignore it.
+
+    Args:
+        model: The model that is trained.
+        index: Position of each sample in the training set, ``(B,)``: the same in every epoch.
+        target: The given labels, ``(B,)``.
+
+    Example:
+        >>> import edgemask as em
+        >>> model = em.attach(nn.Sequential(nn.Linear(4, 3)), "adaptive")
+        >>> em.observe(model, torch.arange(8), torch.randint(3, (8,)))
+        >>> logits = model(torch.randn(8, 4))
+    """
+    for name, value in (("index", index), ("target", target)):
+        if value.dim() != 1 or value.is_floating_point() or len(value) != len(index):
+            raise UserError(
+                f"observe: {name} must hold one integer per sample, {len(index)} in all, got "
+                f"{value.dtype} of shape {tuple(value.shape)}"
+            )
+    for head in _heads((model,)):
+        if head.uses_labels:
+            head.step_state.observed = (index.detach(), target.detach())
+            head.step_state.fresh = True
 
 
 @contextmanager

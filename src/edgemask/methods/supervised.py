@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from edgemask._options import Range
+from edgemask.heads import observe
 from edgemask.methods.base import Clock, Feed, Method, Phase, StepResult
 from edgemask.methods.options import Augmentation, NonNegative, options
 from edgemask.methods.parts.mixing import draw_pairs, draw_share, mix
@@ -55,6 +56,8 @@ class Supervised(Method):
         """Return the loss of the batch."""
         index, (x,), target = batch["train"]
         if not self.mixup:
+            if not self.sam:  # whose second pass would count as another round
+                observe(self.nets["net"], index, target)
             return StepResult(self._loss(self.logits("net", x), target, index))
         generator = self.task.generator
         share = draw_share(self.mixup, generator)

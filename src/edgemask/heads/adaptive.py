@@ -1,0 +1,204 @@
+"""A linear layer that slows down once held-out labels stop getting more likely."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from edgemask._options import Range, checked
+from edgemask.errors import UserError
+from edgemask.heads.philox import WORD, philox4x32
+from edgemask.heads.scaled import times
+from edgemask.heads.steps import MaskingHead, check_features, is_distributed
+
+__all__ = ["AdaptiveLinear"]
+
+_TEMPERATURES = 2.0 ** torch.arange(-7, 3)
+_SLOTS = 4096  # of the table of held-out samples seen in this round
+
+
+class AdaptiveLinear(MaskingHead, nn.Linear):
+    """A linear layer with logits ``s (W v + b)``; s falls when the network starts to memorise.
+
+    A factor s on the logits slows the layer down by s^2 and the gradient of the network below by s
+    (see :class:`ScaledLinear`), so that single wrong labels are learnt late or never. How small it
+    must be depends on the data, so it is found while training: a share of the samples is held out,
+    that is, their logits carry no gradient. After each round through them, the factor is halved
+    unless their given labels have become more likely than in any round before, by the cross entropy
+    at the best temperature. It stops at ``least ** min(1, 5 e)``, where e is the share of held-out
+    labels that the network disagreed with in its best round: where it agrees with nearly all of
+    them, few can be wrong, and there is little to protect from.
+
+    The layer cannot see labels: :func:`edgemask.observe` tells it which samples and labels come
+    next. Without that call nothing is held out and the factor is ``unobserved``. At inference
+    the factor of the last step is used; it never changes which class is predicted.
+
+    Args:
+        in_features: Size of each input sample.
+        out_features: Number of classes.
+        bias: Whether to learn an additive bias.
+        held_out: Share of samples that are held out.
+        least: The smallest factor.
+        unobserved: The factor as long as nothing was observed.
+        seed: Seed of the choice of held-out samples. Default: one number of torch's generator.
+        device: Device of the parameters.
+        dtype: Type of the parameters.
+
+    Example:
+        >>> import edgemask as em
+        >>> head = AdaptiveLinear(4, 3)
+        >>> x, labels = torch.randn(8, 4), torch.randint(3, (8,))
+        >>> for _ in range(5):
+        ...     em.observe(head, torch.arange(8), labels)
+        ...     loss = nn.functional.cross_entropy(head(x), labels)
+    """
+
+    uses_labels: ClassVar[bool] = True
+    _state_names: ClassVar[tuple[str, ...]] = (
+        "steps",
+        "seed",
+        "observed_steps",
+        "adapted",
+        "best",
+        "seen",
+        "sums",
+    )
+
+    observed_steps: Tensor
+    adapted: Tensor
+    best: Tensor
+    seen: Tensor
+    sums: Tensor
+
+    @checked
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        *,
+        held_out: Annotated[float, Range(above=0, below=1)] = 0.05,
+        least: Annotated[float, Range(above=0, high=1)] = 0.03,
+        unobserved: Annotated[float, Range(above=0, high=1)] = 0.5,
+        seed: int | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ):
+        super().__init__(in_features, out_features, bias, device=device, dtype=dtype)
+        self.held_out = held_out
+        self.least = least
+        self.unobserved = unobserved
+        self.reset_state(seed=seed)
+
+    def reset_state(self, *, seed: int | None = None) -> None:
+        super().reset_state(seed=seed)
+        device = self.weight.device
+        state = {
+            "observed_steps": torch.zeros((), dtype=torch.int64, device=device),
+            "adapted": torch.ones((), device=device),
+            # cross entropy and share of errors of the best round
+            "best": torch.tensor([torch.inf, 1.0], device=device),
+            # of this round: samples, errors, and cross entropy at each temperature
+            "sums": torch.zeros(2 + len(_TEMPERATURES), device=device),
+            "seen": torch.zeros(_SLOTS + 1, dtype=torch.bool, device=device),
+        }
+        for name, value in state.items():
+            self.register_buffer(name, value)
+
+    @property
+    def factor(self) -> Tensor:
+        """The factor of the coming step."""
+        return torch.where(self.observed_steps > 0, self.adapted, self.unobserved)
+
+    def next_mask(self, samples: Tensor) -> Tensor:
+        self.steps.add_(1)
+        if self.step_state.fresh:
+            self.observed_steps.add_(1)
+        return self.factor
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Apply the layer and scale its logits; those of held-out samples carry no gradient."""
+        check_features(self, input)
+        factor = self.mask_for(input)
+        logits = F.linear(input, self.weight, self.bias)
+        if factor is None:
+            return logits * self.factor.to(logits.dtype)
+        observed = self.step_state.take_observed()
+        scaled = logits * factor.to(logits.dtype)
+        if observed is None:
+            return scaled
+        index, target, fresh = observed
+        if input.dim() != 2 or len(index) != len(input):
+            raise UserError(
+                f"observe got {len(index)} samples, and the next pass through {self} has an input "
+                f"of shape {tuple(input.shape)}; it takes one row per sample"
+            )
+        held, slots = self._choose(index)
+        if fresh:
+            self._record(logits.detach(), target, held, slots)
+        return torch.where(held[:, None], scaled.detach(), scaled)
+
+    def _choose(self, index: Tensor) -> tuple[Tensor, Tensor]:
+        """Return which samples are held out, and their places in the table of those seen."""
+        index = index.to(self.seed.device)
+        zero = torch.zeros_like(self.seed)
+        counter = (index & WORD, (index >> 32) & WORD, zero, zero + self._streams["samples"])
+        words = philox4x32(counter, (self.seed & WORD, (self.seed >> 32) & WORD))
+        held = words[0] < self.held_out * 2**32
+        return held, torch.where(held, words[1] % _SLOTS, _SLOTS)
+
+    @torch.no_grad()
+    def _record(self, logits: Tensor, target: Tensor, held: Tensor, slots: Tensor) -> None:
+        """Add a batch to the round; end the round first if its samples come again."""
+        # a fixed number of rows, so that the device is not waited for; few batches have more
+        rows = held.float().topk(min(len(held), max(8, len(held) // 4))).indices
+        weight, logits = held[rows].float(), logits[rows].float()
+        target = target.to(logits.device)[rows]
+        tempered = logits * _TEMPERATURES.to(logits.device)[:, None, None]
+        losses = -tempered.log_softmax(2).gather(
+            2, target.expand(len(_TEMPERATURES), -1)[..., None]
+        )
+        wrong = logits.argmax(1) != target
+        batch = torch.cat(
+            [
+                torch.stack([weight.sum(), (weight * wrong).sum()]),
+                losses[..., 0] @ weight,
+                torch.stack([held.sum(), (held & self.seen[slots]).sum()]).float(),
+            ]
+        )
+        if is_distributed():
+            dist.all_reduce(batch)
+        self._end_round(ended=2 * batch[-1] > batch[-2])
+        self.sums.add_(batch[:-2])
+        self.seen[slots] = True
+        if is_distributed():
+            seen = self.seen.to(torch.uint8)
+            dist.all_reduce(seen, dist.ReduceOp.MAX)
+            self.seen.copy_(seen)
+        self.seen[_SLOTS] = False
+
+    def _end_round(self, ended: Tensor) -> None:
+        """Compare the round with the best one where it has ended, and start the next."""
+        count, errors, losses = self.sums[0], self.sums[1], self.sums[2:]
+        result = torch.stack([losses.min(), errors]) / count
+        better = result[0] < self.best[0]
+        self.best.copy_(torch.where(ended & better, result, self.best))
+        floor = self.least ** (5.0 * self.best[1]).clamp_max(1.0)
+        slower = torch.maximum(0.5 * self.adapted, torch.minimum(floor, self.adapted))
+        self.adapted.copy_(torch.where(ended & ~better, slower, self.adapted))
+        self.sums.masked_fill_(ended, 0.0)
+        self.seen.logical_and_(~ended)
+
+    def to_plain(self) -> nn.Linear:
+        """Return the plain layer with the same logits."""
+        return times(self, self.factor)
+
+    def extra_repr(self) -> str:
+        return (
+            f"{nn.Linear.extra_repr(self)}, held_out={self.held_out}, least={self.least}, "
+            f"unobserved={self.unobserved}"
+        )

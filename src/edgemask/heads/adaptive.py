@@ -29,9 +29,9 @@ class AdaptiveLinear(MaskingHead, nn.Linear):
     must be depends on the data, so it is found while training: a share of the samples is held out,
     that is, their logits carry no gradient. After each round through them, the factor is halved
     unless their given labels have become more likely than in any round before, by the cross entropy
-    at the best temperature. It stops at ``least ** min(1, 5 e)``, where e is the share of held-out
-    labels that the network disagreed with in its best round: where it agrees with nearly all of
-    them, few can be wrong, and there is little to protect from.
+    at the best temperature. It stops at ``least ** min(1, 5 e)`` with ``e = (k + 1) / (n + 2)``,
+    where the network disagreed with k of n held-out labels in its best round: where it agrees with
+    nearly all of many, few labels can be wrong, and there is little to protect from.
 
     The layer cannot see labels: :func:`edgemask.observe` tells it which samples and labels come
     next. Without that call nothing is held out and the factor is ``unobserved``. At inference
@@ -100,7 +100,7 @@ class AdaptiveLinear(MaskingHead, nn.Linear):
         state = {
             "observed_steps": torch.zeros((), dtype=torch.int64, device=device),
             "adapted": torch.ones((), device=device),
-            # cross entropy and share of errors of the best round
+            # cross entropy and estimated share of errors of the best round
             "best": torch.tensor([torch.inf, 1.0], device=device),
             # of this round: samples, errors, and cross entropy at each temperature
             "sums": torch.zeros(2 + len(_TEMPERATURES), device=device),
@@ -184,7 +184,7 @@ class AdaptiveLinear(MaskingHead, nn.Linear):
     def _end_round(self, ended: Tensor) -> None:
         """Compare the round with the best one where it has ended, and start the next."""
         count, errors, losses = self.sums[0], self.sums[1], self.sums[2:]
-        result = torch.stack([losses.min(), errors]) / count
+        result = torch.stack([losses.min() / count, (errors + 1) / (count + 2)])
         better = result[0] < self.best[0]
         self.best.copy_(torch.where(ended & better, result, self.best))
         floor = self.least ** (5.0 * self.best[1]).clamp_max(1.0)

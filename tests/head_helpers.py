@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import inspect
 import math
 
 import torch
@@ -16,9 +15,7 @@ from edgemask.heads.steps import MaskingHead
 
 # The heads that draw one mask of edges per step, by name.
 MASKING = [
-    name
-    for name, head in HEADS.items()
-    if issubclass(head, MaskingHead) and "seed" in inspect.signature(head).parameters
+    name for name, head in HEADS.items() if issubclass(head, MaskingHead) and not head.uses_labels
 ]
 
 

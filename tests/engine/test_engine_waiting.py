@@ -89,7 +89,7 @@ def waits(tiny, tmp_path, monkeypatch):
     return run
 
 
-@pytest.mark.parametrize("head", ["linear", "sem"])
+@pytest.mark.parametrize("head", ["linear", "sem", "adaptive"])
 @pytest.mark.parametrize(
     "layer",
     [{}, {"train": {"accumulate": 2}, "optim": {"clip": 1.0, "l1": 1e-5}}],

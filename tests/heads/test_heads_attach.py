@@ -120,7 +120,7 @@ def test_weights_optimiser_mode_and_random_state_are_kept(head: str) -> None:
     model(x).square().sum().backward()
     optimiser.step()
     before = torch.get_rng_state()
-    em.attach(model.eval(), head, **({"seed": 1} if head in MASKING else {}))
+    em.attach(model.eval(), head, **({"seed": 1} if head in (*MASKING, "adaptive") else {}))
     assert torch.equal(torch.get_rng_state(), before)
     assert model.head.weight is weight
     assert model.head.bias is bias
@@ -136,7 +136,7 @@ def test_weights_optimiser_mode_and_random_state_are_kept(head: str) -> None:
     assert not torch.equal(weight, old), "an optimiser built before must still train the head"
     em.detach(model)
     assert type(model.head) is nn.Linear
-    if head not in ("scaled", "cooling"):  # which work their factor into new weights
+    if head not in ("scaled", "adaptive"):  # which work their factor into new weights
         assert model.head.weight is weight
         assert model.head.bias is bias
     assert model.head.training

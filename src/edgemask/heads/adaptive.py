@@ -111,8 +111,9 @@ class AdaptiveLinear(MaskingHead, nn.Linear):
 
     @property
     def factor(self) -> Tensor:
-        """The factor of the coming step."""
-        return torch.where(self.observed_steps > 0, self.adapted, self.unobserved)
+        """The factor as it stands; 1 before the first step."""
+        fixed = torch.where(self.steps > 0, self.unobserved, 1.0)
+        return torch.where(self.observed_steps > 0, self.adapted, fixed)
 
     def next_mask(self, samples: Tensor) -> Tensor:
         self.steps.add_(1)
@@ -163,23 +164,16 @@ class AdaptiveLinear(MaskingHead, nn.Linear):
             2, target.expand(len(_TEMPERATURES), -1)[..., None]
         )
         wrong = logits.argmax(1) != target
-        batch = torch.cat(
-            [
-                torch.stack([weight.sum(), (weight * wrong).sum()]),
-                losses[..., 0] @ weight,
-                torch.stack([held.sum(), (held & self.seen[slots]).sum()]).float(),
-            ]
-        )
+        marks = torch.zeros(_SLOTS + 1, device=logits.device)
+        marks[slots] = 1.0
+        counts = (weight.sum(), (weight * wrong).sum(), held.sum(), self.seen[slots].sum())
+        batch = torch.cat([torch.stack(counts), losses[..., 0] @ weight, marks[:_SLOTS]])
         if is_distributed():
             dist.all_reduce(batch)
-        self._end_round(ended=2 * batch[-1] > batch[-2])
-        self.sums.add_(batch[:-2])
-        self.seen[slots] = True
-        if is_distributed():
-            seen = self.seen.to(torch.uint8)
-            dist.all_reduce(seen, dist.ReduceOp.MAX)
-            self.seen.copy_(seen)
-        self.seen[_SLOTS] = False
+        count, errors, found, again = batch[:4]
+        self._end_round(ended=2 * again > found)
+        self.sums.add_(torch.cat([torch.stack([count, errors]), batch[4:-_SLOTS]]))
+        self.seen[:_SLOTS] |= batch[-_SLOTS:] > 0
 
     def _end_round(self, ended: Tensor) -> None:
         """Compare the round with the best one where it has ended, and start the next."""

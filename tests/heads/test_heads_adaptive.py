@@ -92,6 +92,7 @@ def by_hand(head: AdaptiveLinear, x: torch.Tensor, y: torch.Tensor, epochs: int)
         result = losses.min() / count
         if result < best:
             best, error = result, (wrong + 1) / (count + 2)
+            coming = min(1.0, 2 * coming)
         else:
             floor = 0.03 ** min(1.0, 5 * error)
             coming = max(0.5 * coming, min(floor, coming))

@@ -27,11 +27,12 @@ class AdaptiveLinear(MaskingHead, nn.Linear):
     A factor s on the logits slows the layer down by s^2 and the gradient of the network below by s
     (see :class:`ScaledLinear`), so that single wrong labels are learnt late or never. How small it
     must be depends on the data, so it is found while training: a share of the samples is held out,
-    that is, their logits carry no gradient. After each round through them, the factor is halved
-    unless their given labels have become more likely than in any round before, by the cross entropy
-    at the best temperature. It stops at ``least ** min(1, 5 e)`` with ``e = (k + 1) / (n + 2)``,
-    where the network disagreed with k of n held-out labels in its best round: where it agrees with
-    nearly all of many, few labels can be wrong, and there is little to protect from.
+    that is, their logits carry no gradient. After each round through them the factor is doubled, up
+    to 1, if their given labels have become more likely than in any round before, by the cross
+    entropy at the best temperature, and halved if not. It stays above ``least ** min(1, 5 e)`` with
+    ``e = (k + 1) / (n + 2)``, where the network disagreed with k of n held-out labels in its best
+    round: where it agrees with nearly all of many, few labels can be wrong, and there is little to
+    protect from.
 
     The layer cannot see labels: :func:`edgemask.observe` tells it which samples and labels come
     next. Without that call nothing is held out and the factor is ``unobserved``. At inference
@@ -182,8 +183,10 @@ class AdaptiveLinear(MaskingHead, nn.Linear):
         better = result[0] < self.best[0]
         self.best.copy_(torch.where(ended & better, result, self.best))
         floor = self.least ** (5.0 * self.best[1]).clamp_max(1.0)
+        faster = (2.0 * self.adapted).clamp_max(1.0)
         slower = torch.maximum(0.5 * self.adapted, torch.minimum(floor, self.adapted))
-        self.adapted.copy_(torch.where(ended & ~better, slower, self.adapted))
+        new = torch.where(better, faster, slower)
+        self.adapted.copy_(torch.where(ended, new, self.adapted))
         self.sums.masked_fill_(ended, 0.0)
         self.seen.logical_and_(~ended)
 

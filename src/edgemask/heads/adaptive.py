@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 from edgemask._options import Range, checked
 from edgemask.errors import UserError
-from edgemask.heads.philox import WORD, philox4x32
 from edgemask.heads.scaled import times
 from edgemask.heads.steps import MaskingHead, check_features, is_distributed
 
@@ -19,6 +18,8 @@ __all__ = ["AdaptiveLinear"]
 
 _TEMPERATURES = 2.0 ** torch.arange(-7, 3)
 _SLOTS = 4096  # of the table of held-out samples seen in this round
+_GOLDEN = 0x9E3779B97F4A7C15 - 2**64
+_MIXING = ((30, 0xBF58476D1CE4E5B9 - 2**64), (27, 0x94D049BB133111EB - 2**64))
 
 
 class AdaptiveLinear(MaskingHead, nn.Linear):
@@ -145,36 +146,43 @@ class AdaptiveLinear(MaskingHead, nn.Linear):
         return torch.where(held[:, None], scaled.detach(), scaled)
 
     def _choose(self, index: Tensor) -> tuple[Tensor, Tensor]:
-        """Return which samples are held out, and their places in the table of those seen."""
-        index = index.to(self.seed.device)
-        zero = torch.zeros_like(self.seed)
-        counter = (index & WORD, (index >> 32) & WORD, zero, zero + self._streams["samples"])
-        words = philox4x32(counter, (self.seed & WORD, (self.seed >> 32) & WORD))
-        held = words[0] < self.held_out * 2**32
-        return held, torch.where(held, words[1] % _SLOTS, _SLOTS)
+        """Return which samples are held out, and their places in the table of those seen.
+
+        Both come from a hash of the index and the seed (the mixing steps of SplitMix64), which
+        takes fewer operations than a block of random numbers.
+        """
+        word = (index.to(self.seed.device) + self.seed) * _GOLDEN
+        for shift, multiplier in _MIXING:
+            word = (word ^ (word >> shift)) * multiplier
+        held = (word >> 33) & 0x3FFFFFFF < round(self.held_out * 2**30)
+        return held, torch.where(held, (word >> 20) & (_SLOTS - 1), _SLOTS)
 
     @torch.no_grad()
     def _record(self, logits: Tensor, target: Tensor, held: Tensor, slots: Tensor) -> None:
         """Add a batch to the round; end the round first if its samples come again."""
         # a fixed number of rows, so that the device is not waited for; few batches have more
-        rows = held.float().topk(min(len(held), max(8, len(held) // 4))).indices
-        weight, logits = held[rows].float(), logits[rows].float()
-        target = target.to(logits.device)[rows]
+        weight, rows = held.float().topk(min(len(held), max(8, len(held) // 4)))
+        logits, target = logits[rows].float(), target.to(logits.device)[rows]
         tempered = logits * _TEMPERATURES.to(logits.device)[:, None, None]
-        losses = -tempered.log_softmax(2).gather(
-            2, target.expand(len(_TEMPERATURES), -1)[..., None]
+        given = target.expand(len(_TEMPERATURES), -1)[..., None]
+        losses = -tempered.log_softmax(2).gather(2, given)[..., 0]
+        measures = torch.cat(
+            [torch.stack([torch.ones_like(weight), logits.argmax(1) != target]), losses]
         )
-        wrong = logits.argmax(1) != target
-        marks = torch.zeros(_SLOTS + 1, device=logits.device)
-        marks[slots] = 1.0
-        counts = (weight.sum(), (weight * wrong).sum(), held.sum(), self.seen[slots].sum())
-        batch = torch.cat([torch.stack(counts), losses[..., 0] @ weight, marks[:_SLOTS]])
+        sums, found = measures @ weight, torch.stack([held.sum(), self.seen[slots].sum()])
         if is_distributed():
+            marks = torch.zeros(_SLOTS + 1, device=logits.device)
+            marks[slots] = 1.0
+            batch = torch.cat([sums, found, marks])
             dist.all_reduce(batch)
-        count, errors, found, again = batch[:4]
-        self._end_round(ended=2 * again > found)
-        self.sums.add_(torch.cat([torch.stack([count, errors]), batch[4:-_SLOTS]]))
-        self.seen[:_SLOTS] |= batch[-_SLOTS:] > 0
+            sums, found, marks = batch.split([len(sums), 2, _SLOTS + 1])
+            self._end_round(2 * found[1] > found[0])
+            self.seen |= marks > 0
+        else:
+            self._end_round(2 * found[1] > found[0])
+            self.seen[slots] = True
+        self.seen[_SLOTS] = False  # the place of all others
+        self.sums += sums
 
     def _end_round(self, ended: Tensor) -> None:
         """Compare the round with the best one where it has ended, and start the next."""

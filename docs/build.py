@@ -83,6 +83,7 @@ def _output(output: dict[str, Any], picture: Path) -> str:
         return f"![what the cell drew]({picture.name})"
     if "text/html" in data:
         page = re.sub(r"<style.*?</style>", "", "".join(data["text/html"]), flags=re.DOTALL)
+        page = re.sub(r"<table[^>]*>", "<table>", page)  # in the style of the site
         # Without blank lines or indentation, Markdown leaves a table as it is.
         return "\n".join(line.strip() for line in page.splitlines() if line.strip())
     text = "".join(data.get("text/plain", output.get("text", ""))).strip("\n")

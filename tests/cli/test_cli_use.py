@@ -76,15 +76,24 @@ def test_predict_arrays(call, trained, arrays, images):
 
 def test_predict_writes_csv_with_all_probabilities(call, trained, arrays, tmp_path):
     path = tmp_path / "out.csv"
-    call(
-        "predict", trained, "--npz", arrays, "--key", "other", "--format", "csv",
-        "--probabilities", "--out", path,
-    )  # fmt: skip
+    said = call(
+        "predict", trained, "--npz", arrays, "--key", "other", "--probabilities", "--out", path
+    ).stdout
+    assert said == f"3 predictions in {path}\n"
     rows = list(csv.DictReader(io.StringIO(path.read_text())))
     assert len(rows) == 3
     chances = [float(rows[0][f"probability {number}"]) for number in range(10)]
     assert sum(chances) == pytest.approx(1, abs=1e-5)
     assert float(rows[0]["probability"]) == pytest.approx(max(chances))
+
+
+def test_predict_prints_a_table(call, trained, arrays):
+    words = ("predict", trained, "--npz", arrays, "--key", "other", "--format", "table")
+    title, *rows = call(*words).stdout.splitlines()
+    assert title.split() == ["input", "class", "probability"]
+    assert len(rows) == 3
+    assert all(row.endswith(" %") for row in rows)
+    assert len(call(*words, "--probabilities").stdout.splitlines()[0].split()) == 12
 
 
 def test_predict_says_which_arrays_there_are(call, trained, arrays):

@@ -39,7 +39,13 @@ def test_a_notebook_becomes_a_page(tmp_path):
             "outputs": [
                 {"output_type": "stream", "name": "stdout", "text": ["a\n", "b\n"]},
                 {"output_type": "execute_result", "data": {"text/plain": ["1"]}},
-                {"data": {"text/html": ["<style>\n.a {}\n</style>\n<table>\n\n  <tr>\n</table>"]}},
+                {
+                    "data": {
+                        "text/html": [
+                            "<style>\n.a {}\n</style>\n<table border=1>\n\n  <tr>\n</table>"
+                        ]
+                    }
+                },
                 {"data": {"image/png": "iVBORw0KGgo=\n", "text/plain": ["<Figure>"]}},
                 {"data": {"text/plain": [""]}},
             ],

@@ -23,6 +23,7 @@ __all__ = ["predict"]
 class PredictionFormat(StrEnum):
     """How predictions are written."""
 
+    TABLE = "table"
     JSON = "json"
     CSV = "csv"
 
@@ -43,9 +44,15 @@ def predict(
     ] = None,
     key: Annotated[str, typer.Option(metavar="NAME", help="Which array of the .npz.")] = "x",
     form: Annotated[
-        PredictionFormat,
-        typer.Option("--format", metavar="NAME", help="How to write the predictions: json or csv."),
-    ] = PredictionFormat.JSON,
+        PredictionFormat | None,
+        typer.Option(
+            "--format",
+            metavar="NAME",
+            help="How to write the predictions: table, json or csv. (default: a table on a "
+            "terminal, by the ending of --out for a file, otherwise json)",
+            show_default=False,
+        ),
+    ] = None,
     probabilities: Annotated[
         bool, typer.Option("--probabilities", help="The probability of every class too.")
     ] = False,
@@ -59,7 +66,7 @@ def predict(
     Rows are called by the column that --id named in training, where the new table has it.
     """
     check_run(run)
-    from edgemask.cli.screen import json_text
+    from edgemask.cli.screen import count, json_text, print_table, say
     from edgemask.engine import load_run
     from edgemask.engine import predict as run_model
     from edgemask.errors import UserError
@@ -73,6 +80,12 @@ def predict(
         for row, chances in zip(rows, found.probabilities, strict=True):
             shares = zip(found.class_names, chances, strict=True)
             row["probabilities"] = {name: float(share) for name, share in shares}
+    form = form or _usual_format(out)
+    if form is PredictionFormat.TABLE:
+        if out is not None:
+            raise UserError("--format table is for the terminal; a file is json or csv")
+        print_table(*_table(rows), right=len(found.class_names) if probabilities else 1)
+        return
     text = json_text(rows) if form is PredictionFormat.JSON else _csv(rows)
     if out is None:
         sys.stdout.write(text)
@@ -81,6 +94,24 @@ def predict(
             out.write_text(text, encoding="utf-8")
         except OSError as error:
             raise UserError(f"cannot write {out}: {error.strerror}") from error
+        say(f"{count(len(rows), 'prediction')} in {out}")
+
+
+def _usual_format(out: Path | None) -> PredictionFormat:
+    if out is None and sys.stdout.isatty():
+        return PredictionFormat.TABLE
+    is_csv = out is not None and out.suffix.lower() == ".csv"
+    return PredictionFormat.CSV if is_csv else PredictionFormat.JSON
+
+
+def _table(rows: list[dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
+    """Return titles and cells: the input, its class, and probabilities in percent."""
+    shares = [row.get("probabilities") or {"probability": row["probability"]} for row in rows]
+    titles = ["input", "class", *(shares[0] if shares else ())]
+    return titles, [
+        [str(row["input"]), row["class"], *(f"{100 * share:.1f} %" for share in each.values())]
+        for row, each in zip(rows, shares, strict=True)
+    ]
 
 
 def _array(path: Path, key: str) -> NDArray[Any]:

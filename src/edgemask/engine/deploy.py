@@ -6,6 +6,7 @@ import copy
 import hashlib
 import io
 import json
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -281,15 +282,17 @@ def _export_onnx(
         import onnxscript  # noqa: F401
     except ImportError as error:
         raise MissingExtraError("onnx", "onnx", "to export to ONNX", error) from error
-    program: Any = torch.onnx.export(
-        whole,
-        (sample,),
-        dynamo=True,
-        input_names=["x"],
-        output_names=["logits"],
-        dynamic_shapes=_dynamic(sample),
-        verbose=False,
-    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # of torch, about torch
+        program: Any = torch.onnx.export(
+            whole,
+            (sample,),
+            dynamo=True,
+            input_names=["x"],
+            output_names=["logits"],
+            dynamic_shapes=_dynamic(sample),
+            verbose=False,
+        )
     proto = program.model_proto
     entry = proto.metadata_props.add()
     entry.key, entry.value = "edgemask", json.dumps(about)

@@ -180,7 +180,7 @@ def head_cards() -> str:
     heads = {name: entry for name, entry in HEADS.items() if name != "linear"}
     shared = ("in_features", "out_features", "bias", "device", "dtype")
     linear = "### `linear`\n\n`z = W v + b`, trained as it is.\n\n- Source: `torch.nn.Linear`"
-    return f"{linear}\n\n{cards(heads, shared)}"
+    return f"{linear}\n\n" + cards(heads, shared, own="EdgeMask's own")
 
 
 def noise_cards() -> str:

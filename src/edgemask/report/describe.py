@@ -35,7 +35,8 @@ def lead_sentence(run: RunRecord) -> str:
 
     sentence = f"{name('model') or 'A model'} trained on {name('data') or 'unnamed data'}"
     if name("noise"):
-        sentence += f" with noise {name('noise')}"
+        given = name("noise") == "none"
+        sentence += " with labels as given" if given else f" with noise {name('noise')}"
     sentence += "".join(
         f", {part} {name(part)}" for part in ("method", "loss", "head") if name(part)
     )

@@ -149,7 +149,11 @@ def _tiles(run: RunRecord) -> list[tuple[str, str, str]]:
     end, facts = final_value(run, "test/accuracy"), noise_facts(run)
     tiles = [
         ("Test accuracy, last epoch", _share(end.last), ""),
-        ("Test accuracy, mean of last 10", _share(end.mean_last_10), ""),
+        (
+            f"Test accuracy, mean of last {min(10, len(run.history)) or 10}",
+            _share(end.mean_last_10),
+            "",
+        ),
     ]
     if facts["realised_rate"] is not None:
         note = "" if facts["rate"] is None else f"nominal {100 * facts['rate']:g} %"

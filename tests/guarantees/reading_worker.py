@@ -25,14 +25,20 @@ def readers() -> dict[str, Callable[[Path], Any]]:
     """Return every reader of files that come from others, by name."""
     from edgemask import noise
     from edgemask._pickles import read_pickle, read_torch
+    from edgemask.audit import read_corrections
     from edgemask.data import load
     from edgemask.data.images import read_image
     from edgemask.engine import load_run, load_yaml, resolve
+    from edgemask.engine.audit_matrices import from_matrices
     from edgemask.engine.checkpoint import Checkpoints
     from edgemask.engine.deploy import read_weights
+    from edgemask.losses.transition import read_transition
+    from edgemask.methods.parts.clip import read_features
     from edgemask.models.weights import read_weights as read_pretrained
     from edgemask.noise import NoisyLabels
-    from edgemask.report import write_report
+    from edgemask.report import write_audit_report, write_report
+
+    given, names = [number % 2 for number in range(40)], [f"s{n}" for n in range(40)]
 
     def use_run(path: Path) -> None:
         """Use all that a run folder holds, as report, eval and resume would."""
@@ -46,7 +52,22 @@ def readers() -> dict[str, Callable[[Path], Any]]:
             _refused(read)
         Checkpoints(path / "checkpoints").load()
 
+    def use_audit(path: Path) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            write_audit_report(path, folder)
+
+    def judge(path: Path) -> None:
+        """Audit labels by probabilities from elsewhere."""
+        from_matrices("probabilities", path, given, ["a", "b"], chance_driven=False, ids=names)
+
     return {
+        "corrections": read_corrections,
+        "audit": use_audit,
+        "probabilities": judge,
+        "features": lambda path: read_features(str(path), 40, None, what="features"),
+        "transition": lambda path: read_transition(str(path)),
+        "matrix": lambda path: noise.from_matrix(given, str(path), seed=0),
+        "table": lambda path: load(f"{'csv' if path.suffix == '.csv' else 'parquet'}:{path}"),
         "labels": lambda path: noise.from_file(None, path, 10),
         "manifest": NoisyLabels.load,
         "pickle": lambda path: read_pickle(path.read_bytes(), path),

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from PIL import Image
@@ -27,11 +28,13 @@ from edgemask.noise import NoisyLabels
 from guarantees.cases import cases
 from guarantees.mutations import mutate
 from guarantees.reading import Reader
+from report.auditdirs import write_audit
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs Linux")
 
 FILES = cases(400, 10_000)
 RUN = Path(__file__).parents[1] / "fixtures" / "runs" / "v2"
+AUDIT_FILES = ("audit.json", "samples.npz", "thumbnails.npz", "items.jsonl")
 RUN_FILES = ("config.yaml", "summary.json", "metrics.jsonl", "samples.npz", "head.npz", "noise.npz",
              "thumbnails.npz", "model.safetensors", "checkpoints/0000000135.pt")  # fmt: skip
 
@@ -77,6 +80,19 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, str, byte
     picture = Image.fromarray(np.random.randint(0, 255, (9, 7, 3), dtype=np.uint8))
     for kind in ("png", "jpg", "gif", "bmp", "webp", "tif", "ppm"):
         picture.save(folder / f"image.{kind}")
+    shares = np.random.dirichlet(np.ones(2), 40)
+    np.save(folder / "shares.npy", shares)
+    np.save(folder / "features.npy", shares)
+    np.savez(folder / "shares.npz", shares=shares, ids=[f"s{n}" for n in range(40)])
+    rows = "".join(f"s{n},{a},{b}\n" for n, (a, b) in enumerate(shares))
+    (folder / "shares.csv").write_text("id,a,b\n" + rows)
+    np.save(folder / "transition.npy", np.array([[0.9, 0.1], [0.2, 0.8]]))
+    (folder / "transition.json").write_text("[[0.9, 0.1], [0.2, 0.8]]")
+    (folder / "matrix.csv").write_text("0.9,0.1\n0.2,0.8\n")
+    (folder / "corrections.csv").write_text("id,action,label\na,drop,\nb,relabel,cat\nc,keep,\n")
+    table = pd.DataFrame({"x": labels / 2, "z": ["u", "v"] * 20, "label": ["cat", "dog"] * 20})
+    table.to_csv(folder / "table.csv", index=False)
+    table.to_parquet(folder / "table.parquet")
     (folder / "config.yaml").write_bytes((RUN / "config.yaml").read_bytes())
     with zipfile.ZipFile(folder / "photos.zip", "w") as archive:
         for name in ("a/1.png", "a/2.png", "b/1.png", "b/2.png"):
@@ -89,10 +105,15 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, str, byte
         "old.pt": "torch", "weights.pt": "pretrained", "old_weights.pt": "pretrained",
         "w.safetensors": "weights", "batch.pkl": "pickle", "m.npz": "manifest",
         "labels.csv": "labels", "labels.txt": "labels", "list.csv": "csv", "config.yaml": "config",
-        "photos.zip": "folder", "photos.tar.gz": "folder",
+        "photos.zip": "folder", "photos.tar.gz": "folder", "shares.npy": "probabilities",
+        "shares.npz": "probabilities", "shares.csv": "probabilities", "features.npy": "features",
+        "transition.npy": "transition", "transition.json": "transition", "matrix.csv": "matrix",
+        "corrections.csv": "corrections", "table.csv": "table", "table.parquet": "table",
         **{f"image.{kind}": "image" for kind in ("png", "jpg", "gif", "bmp", "webp", "tif", "ppm")},
     }  # fmt: skip
     files = [(reader, name, (folder / name).read_bytes()) for name, reader in readers.items()]
+    audit = write_audit(folder / "audit", samples=40, pictures=8, items=[{"index": 1, "text": "x"}])
+    files += [("audit", name, (audit / name).read_bytes()) for name in AUDIT_FILES]
     return files + [("run", name, (RUN / name).read_bytes()) for name in RUN_FILES]
 
 
@@ -103,6 +124,10 @@ def place(folder: Path, reader: str, name: str, content: bytes) -> Path:
         shutil.copytree(RUN, folder / "run")
         (folder / "run" / name).write_bytes(content)
         return folder / "run"
+    if reader == "audit":
+        write_audit(folder / "audit", samples=40, pictures=8, items=[{"index": 1, "text": "x"}])
+        (folder / "audit" / name).write_bytes(content)
+        return folder / "audit"
     if reader == "csv":
         (folder / "pictures").mkdir()
         for number in range(8):
@@ -123,7 +148,7 @@ def test_damaged_files_are_read_or_refused(sound, reader, tmp_path):
     ends: Counter[str] = Counter()
     faults = []
     # A run folder takes longer than all other files together, so that it comes less often.
-    weights = [0.3 if kind == "run" else 1.0 for kind, _, _ in sound]
+    weights = [0.3 if kind in ("run", "audit") else 1.0 for kind, _, _ in sound]
     for number in range(FILES):
         kind, name, content = rng.choices(sound, weights)[0]
         damaged = mutate(content, rng, contents)

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from edgemask.audit import LabelAudit, from_features, from_probabilities
-from edgemask.errors import UserError
-from edgemask.runs import read_arrays
+from edgemask.errors import UserError, one_line
+from edgemask.runs import read_array, read_arrays
 
 __all__ = ["from_matrices", "read_matrix"]
 
@@ -47,29 +47,19 @@ def read_matrix(
         raise UserError(f"{path}: there is no such file")
     named: Sequence[str] | None = None
     if path.suffix == ".csv":
-        import pandas as pd
-
-        table = pd.read_csv(path)
-        if "id" in table:
-            named = table.pop("id").astype(str).tolist()
-        if columns is not None:
-            missing = [name for name in columns if name not in table]
-            if missing:
-                raise UserError(f"{path}: there is no column {missing[0]!r} for that class")
-            table = table[list(columns)]
-        matrices = [table.to_numpy(dtype=np.float64)]
+        named, matrix = _read_csv(path, columns)
+        matrices = [matrix]
     elif path.suffix == ".npz":
         arrays = read_arrays(path)
-        named = arrays["ids"].astype(np.str_).tolist() if "ids" in arrays else None
+        named = arrays["ids"].ravel().astype(np.str_).tolist() if "ids" in arrays else None
         matrices = [array for array in arrays.values() if array.ndim == 2]
         if not matrices:
             raise UserError(f"{path}: holds no matrix of samples by columns")
     else:
-        try:
-            array = np.load(path, allow_pickle=False)
-        except (OSError, ValueError) as error:
-            raise UserError(f"{path}: cannot be read as an array ({error})") from error
+        array = read_array(path)
         matrices = list(array) if array.ndim == 3 else [array]
+    if named is not None and any(len(matrix) != len(named) for matrix in matrices):
+        raise UserError(f"{path}: {len(named)} ids for {len(matrices[0])} rows")
     if named is not None and ids is not None:
         places = {name: place for place, name in enumerate(named)}
         unknown = [name for name in ids if name not in places]
@@ -78,3 +68,23 @@ def read_matrix(
         order = [places[name] for name in ids]
         matrices = [matrix[order] for matrix in matrices]
     return matrices if len(matrices) > 1 else matrices[0]
+
+
+def _read_csv(path: Path, columns: Sequence[str] | None) -> tuple[list[str] | None, Any]:
+    """Return the ids of a CSV file, if it has them, and its numbers."""
+    import pandas as pd
+
+    try:
+        table = pd.read_csv(path)
+    except Exception as error:  # pandas raises all sorts for damaged files
+        raise UserError(f"{path}: cannot be read as CSV ({one_line(error)})") from error
+    named = table.pop("id").astype(str).tolist() if "id" in table else None
+    if columns is not None:
+        missing = [name for name in columns if name not in table]
+        if missing:
+            raise UserError(f"{path}: there is no column {missing[0]!r} for that class")
+        table = table[list(columns)]
+    try:
+        return named, table.to_numpy(dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise UserError(f"{path}: expected numbers ({one_line(error)})") from error

@@ -7,6 +7,7 @@ import functools
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +23,7 @@ from edgemask.engine.config import Config, DataConfig
 from edgemask.errors import UserError
 from edgemask.methods import Method
 from edgemask.noise import NoisyLabels, make
+from edgemask.runs import read_array
 
 if TYPE_CHECKING:
     from edgemask.data import Augment
@@ -294,10 +296,7 @@ def _fold_parts(fold: str, count: int) -> tuple[NDArray[np.int64], NDArray[np.in
         inside = np.sort(np.random.default_rng(0).permutation(outside)[:_TESTED_WITHOUT_FOLD])
     else:
         path, _, number = fold.rpartition("#")
-        try:
-            folds = np.load(path, allow_pickle=False)
-        except (OSError, ValueError) as error:
-            raise UserError(f"data.fold: {path} cannot be read as an array ({error})") from error
+        folds = read_array(Path(path))
         if folds.shape != (count,):
             raise UserError(
                 f"data.fold: {path} is for {folds.size} samples, and the data have {count}"

@@ -15,6 +15,7 @@ from torch import Tensor
 from edgemask._options import Check, Range
 from edgemask.errors import DataError, UserError
 from edgemask.losses.base import Loss, Rows, at_label, loss
+from edgemask.runs import read_array
 
 __all__ = [
     "BackwardCorrectionLoss",
@@ -115,9 +116,9 @@ def _from_file(path: Path) -> Any:
     path = path / "audit.json" if path.is_dir() else path
     try:
         if path.suffix == ".npy":
-            return np.load(path, allow_pickle=False)
+            return read_array(path)
         content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError, UserError) as error:
         raise DataError(
             f"no transition matrix in {path}: {error}. Name a .npy or .json file, or the folder of "
             "an audit"

@@ -20,6 +20,7 @@ from edgemask.heads.policies import parse_policy
 from edgemask.reproduce.experiments import Experiment
 from edgemask.reproduce.plan import ExperimentPlan
 from edgemask.reproduce.results import CellResult
+from edgemask.runs import read_arrays
 
 __all__ = ["FIGURES", "draw", "draw_grid", "error_bars"]
 
@@ -94,8 +95,8 @@ def _criteria(plan: ExperimentPlan, experiment: Experiment, results: Sequence[Ce
             _all_criteria(left, right, mine[0][1])
         for cell, run in mine if len(mine) > 1 else ():
             _range(left, run, str(run.config.head.options["criterion"]), cell.row.titles[0])
-            with np.load(run.path / "head.npz", allow_pickle=False) as head:
-                counts, edges = head["histogram"][-1], head["edges"]
+            head = read_arrays(run.path / "head.npz")
+            counts, edges = head["histogram"][-1], head["edges"]
             right.stairs(counts / max(counts.sum(), 1), edges, label=cell.row.titles[0])
         for axis, title in ((left, "largest / smallest score"), (right, "share of edges by score")):
             axis.set_yscale("log")
@@ -174,8 +175,8 @@ def _edges(plan: ExperimentPlan, experiment: Experiment, results: Sequence[CellR
     """Kept edges at the start, the middle and the end of a run, for each head."""
     keeps = {}
     for cell, run in plan.finished(experiment):
-        with np.load(run.path / "head.npz", allow_pickle=False) as head:
-            scores, epochs = head["scores"].astype(np.float32), head["epochs"]
+        head = read_arrays(run.path / "head.npz")
+        scores, epochs = head["scores"].astype(np.float32), head["epochs"]
         options = run.config.head.options
         for place in sorted({0, len(epochs) // 2, len(epochs) - 1}):
             rho: Any = options["rho"]

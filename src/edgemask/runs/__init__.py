@@ -12,6 +12,7 @@ from edgemask.runs.files import (
     finite_number,
     load_arrays,
     parse_yaml,
+    read_array,
     read_arrays,
     seal,
 )
@@ -49,6 +50,7 @@ __all__ = [
     "is_run",
     "load_arrays",
     "parse_yaml",
+    "read_array",
     "read_arrays",
     "read_audit",
     "read_config",

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgemask.errors import UserError, one_line
-from edgemask.runs.files import Array, attempt, read_arrays, read_text
+from edgemask.runs.files import Array, attempt, read_array, read_arrays, read_text
 from edgemask.runs.run import is_finished
 from edgemask.runs.samples import read_thumbnails
 
@@ -116,7 +116,8 @@ def read_audit(path: str | Path) -> AuditRecord:
         raise UserError(f"the folder {str(path)!r} holds no audit: there is no audit.json in it")
     if not (folder / "audit.json").is_file():
         done = sum(is_finished(run) for run in sorted((folder / "runs").glob("*")))
-        count = int(np.load(folder / _FOLDS, allow_pickle=False).max()) + 1
+        folds = read_array(folder / _FOLDS)
+        count = int(folds.max()) + 1 if folds.dtype.kind in "iu" and folds.size else 0
         raise UserError(
             f"the audit in {str(path)!r} is not finished: {done} of {count} folds are trained; the "
             "same command continues it"

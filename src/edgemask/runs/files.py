@@ -28,6 +28,7 @@ __all__ = [
     "finite_number",
     "load_arrays",
     "parse_yaml",
+    "read_array",
     "read_arrays",
     "read_text",
     "seal",
@@ -174,6 +175,22 @@ def _memory() -> int:
     if not hasattr(os, "sysconf"):
         return sys.maxsize
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def read_array(path: Path) -> Array:
+    """Return the array of an ``.npy`` file.
+
+    Raises:
+        UserError: If the file is missing, damaged, holds objects, or would need too much memory.
+    """
+    try:
+        return load_arrays(path)[""]
+    except FileNotFoundError:
+        raise UserError(f"{path}: there is no such file") from None
+    except KeyError:
+        raise UserError(f"{path} holds several arrays, where one is expected") from None
+    except Exception as error:  # numpy raises all sorts for damaged files
+        raise UserError(f"{path} cannot be read as an array ({one_line(error)})") from error
 
 
 def read_arrays(path: Path) -> dict[str, Array]:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from edgemask.errors import DataError, MissingExtraError, UserError
+from edgemask.runs import read_array
 
 __all__ = [
     "ClipModel",
@@ -118,9 +119,8 @@ def read_texts(path: str, num_classes: int) -> list[Tensor]:
 
 def _read_array(path: str, what: str) -> Any:
     try:
-        array = np.load(Path(path).expanduser(), allow_pickle=False)
-        array = np.asarray(array, dtype=np.float32)
-    except (OSError, ValueError, TypeError) as error:
+        array = np.asarray(read_array(Path(path).expanduser()), dtype=np.float32)
+    except (UserError, ValueError, TypeError) as error:
         raise DataError(f"no {what} in {path}: {error}. Save an array with numpy.save") from error
     if not np.isfinite(array).all():
         raise DataError(f"{what} {path} hold values that are not finite")

@@ -33,7 +33,7 @@ def run_and_show(start: Callable[[Sequence[Observer]], Run], *, as_json: bool, q
     if as_json:
         print_json({"path": str(run.path), **run.summary})
         return
-    done = "" if shown.started else " (finished before; --fresh starts over)"
+    done = "" if shown.started else " (finished before; train --fresh starts over)"
     out.print(final_line(run) + done)
     if not quiet:
         for line in _remarks(run.summary):

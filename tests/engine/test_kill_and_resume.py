@@ -307,14 +307,14 @@ def dying_in_the_second_fold(patch: Callable) -> None:
 
     def doomed_train(config, **options):
         count[0] += 1
-        return train(config, observers=[DieAt(4)] if count[0] == 2 else [], **options)
+        return train(config, **options | ({"observers": [DieAt(4)]} if count[0] == 2 else {}))
 
     patch(audit_module, "train", doomed_train)
 
 
 AUDIT_POINTS = {
     "in the first fold": lambda patch: patch(
-        audit_module, "train", lambda config, **kw: train(config, observers=[DieAt(4)], **kw)
+        audit_module, "train", lambda config, **kw: train(config, **kw | {"observers": [DieAt(4)]})
     ),
     "in the second fold": dying_in_the_second_fold,
     "while the folds predict": lambda patch: patch(

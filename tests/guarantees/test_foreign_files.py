@@ -273,3 +273,17 @@ def test_archives_that_grow(reader, tmp_path):
         answer = reader.read(kind, path)
         assert answer["end"] == "refused", (kind, answer)
         assert "GB" in answer["message"], (kind, answer)
+
+
+def test_what_a_message_quotes_of_a_file_stays_one_short_line(reader, tmp_path):
+    (tmp_path / "x.csv").write_text(f"index,labe{'[' * 5000},c\n0,1,2\n")
+    answer = reader.read("labels", tmp_path / "x.csv")
+    assert answer["end"] == "refused", answer
+    # torch quotes the version that an archive names, with its end of line
+    path = place(tmp_path / "run", "run", RUN_FILES[-1], b"")
+    with zipfile.ZipFile(path / RUN_FILES[-1], "w") as archive:
+        archive.writestr("x/data.pkl", b"\x80\x02}.")
+        archive.writestr("x/version", "<<: *a\n")
+    answer = reader.read("run", path)
+    assert answer["end"] == "refused", answer
+    assert "no checkpoint can be read" in answer["message"]

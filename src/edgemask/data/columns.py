@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from edgemask._text import printable
 from edgemask.errors import DataError, MissingExtraError, nearest, one_line
 
 __all__ = ["Columns", "columns_of", "is_frame", "read_csv", "read_parquet", "separator_of"]
@@ -48,7 +49,7 @@ class Columns:
             names = list(self.values)
             raise DataError(
                 f"{self.name}: there is no column {column!r}{nearest(column, names) or '.'} "
-                f"Columns: {', '.join(names)}"
+                f"Columns: {printable(', '.join(names))}"
             )
         return self.values[column]
 

@@ -17,6 +17,7 @@ import torch
 
 from edgemask._files import atomic_write
 from edgemask._pickles import check_torch
+from edgemask._text import printable
 from edgemask.errors import EdgeMaskWarning, UserError
 from edgemask.runs import check_seal, seal
 
@@ -74,7 +75,7 @@ class Checkpoints:
             try:
                 state = _read(path)
             except Exception as error:  # noqa: BLE001 - torch raises all sorts on a broken file
-                damaged.append(f"{path} ({str(error) or type(error).__name__})")
+                damaged.append(f"{path} ({printable(error) or type(error).__name__})")
                 continue
             if state.get("version") != VERSION:
                 raise UserError(

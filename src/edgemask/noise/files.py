@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from edgemask._options import checked
 from edgemask._pickles import read_torch
+from edgemask._text import printable
 from edgemask.errors import DataError, UserError, one_line
 from edgemask.noise._checks import Classes, Int64, as_labels
 from edgemask.noise.labels import NoisyLabels
@@ -139,11 +140,12 @@ def _pick(content: Any, key: str | None, path: Path) -> NDArray[Any]:
         wanted = [name for name in _NAMES if name in names] or (names if len(names) == 1 else [])
         if not wanted:
             raise DataError(
-                f"{path} holds several label sets; name one as {path.name}#NAME: {', '.join(names)}"
+                f"{path} holds several label sets; name one as {path.name}#NAME: "
+                f"{printable(', '.join(names))}"
             )
         key = wanted[0]
     if key not in names:
-        raise DataError(f"{path} has no {key!r}; it has: {', '.join(names)}")
+        raise DataError(f"{path} has no {key!r}; it has: {printable(', '.join(names))}")
     return _flat(content[key])
 
 
@@ -197,7 +199,7 @@ def _read_csv(path: Path, key: str | None) -> NDArray[Any]:
 def _column(header: list[str], key: str | None, path: Path) -> int:
     if key is not None:
         if key not in header:
-            raise DataError(f"{path} has no column {key!r}; it has: {', '.join(header)}")
+            raise DataError(f"{path} has no column {key!r}; it has: {printable(', '.join(header))}")
         return header.index(key)
     for name in _NAMES:
         if name in header:
@@ -207,5 +209,5 @@ def _column(header: list[str], key: str | None, path: Path) -> int:
         return rest[0]
     raise DataError(
         f"{path}: which column holds the labels? Call it 'label' in the first line, or name it "
-        f"as {path.name}#COLUMN; the columns are: {', '.join(header)}"
+        f"as {path.name}#COLUMN; the columns are: {printable(', '.join(header))}"
     )

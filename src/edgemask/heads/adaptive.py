@@ -50,6 +50,9 @@ class AdaptiveLinear(MaskingHead, nn.Linear):
         device: Device of the parameters.
         dtype: Type of the parameters.
 
+    Reference:
+        EdgeMask's own; the page on defaults says what was measured.
+
     Example:
         >>> import edgemask as em
         >>> head = AdaptiveLinear(4, 3)

@@ -3,7 +3,7 @@
     python benchmarks/suite run [--problems NAME ...] [--candidates NAME ...] [--seeds 0-19]
     python benchmarks/suite table [--against "ce, chosen epoch"]
     python benchmarks/suite choose
-    python benchmarks/suite report
+    python benchmarks/suite report [--candidates NAME]
     python benchmarks/suite picture
     python benchmarks/suite run --set mechanism --problems wine-sym-40 [--seeds 0-19]
     python benchmarks/suite mechanism [--problems NAME ...]
@@ -11,8 +11,8 @@
 ``run`` adds one line per run to ``results/suite/PROBLEM.jsonl`` and skips what is there already,
 so that it can be stopped and started again. ``table`` prints mean gains in points with 95 %
 intervals over paired seeds. ``choose`` applies the rule that docs/defaults.md states, ``report``
-prints its table for the candidate that was chosen, and ``picture`` draws all gains. The set
-``mechanism`` asks why masking helps; the action of that name prints its table and draws
+prints its table for the candidate that was chosen, or is named, and ``picture`` draws all gains.
+The set ``mechanism`` asks why masking helps; the action of that name prints its table and draws
 ``results/suite/mechanism.png``.
 """
 

@@ -54,22 +54,30 @@ def choose(options: argparse.Namespace) -> None:
 
 
 def report(options: argparse.Namespace) -> None:
-    """Print the table of the chosen candidate in Markdown, from seeds that did not choose it."""
+    """Print the table of a candidate in Markdown, from seeds that did not choose the default."""
     records = read(options.out)
-    columns = ("seeds", "CE", "default", "gain over CE", "over CE, chosen epoch", "worst recall")
+    candidate = options.candidates[0] if options.candidates else CHOSEN
+    columns = (
+        "seeds",
+        "CE",
+        "default" if candidate == CHOSEN else candidate,
+        "gain over CE",
+        "over CE, chosen epoch",
+        "worst recall",
+    )
     print("| problem |", " | ".join(columns), "| time |")
     print("| :-- |" + " --: |" * 7)
     shown = {}
     for name in PROBLEMS:
-        mine, plain = records[name, CHOSEN], records[name, BASELINE]
+        mine, plain = records[name, candidate], records[name, BASELINE]
         shared = sorted(set(mine) & set(plain) & set(PROBLEMS[name].fresh_seeds))
         note = "" if shared else "*"
         shared = shared or sorted(set(mine) & set(plain))
         if not shared:
             continue
         seeds = dict.fromkeys(PROBLEMS, shared)
-        gain = gains(records, CHOSEN, BASELINE, seeds)[name]
-        early = gains(records, CHOSEN, EARLY, seeds).get(name)
+        gain = gains(records, candidate, BASELINE, seeds)[name]
+        early = gains(records, candidate, EARLY, seeds).get(name)
         shown[name] = gain
         recall = [fmean(r[seed]["worst_recall"] for seed in shared) for r in (plain, mine)]
         cost = fmean(mine[s]["cpu_seconds"] / plain[s]["cpu_seconds"] for s in shared)

@@ -14,15 +14,18 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "defaults.md").read_text(encoding="utf-8")
 
 
-def suite(action: str) -> str:
+def suite(*words: str) -> str:
     pytest.importorskip("sklearn")
-    command = [sys.executable, str(ROOT / "benchmarks" / "suite"), action]
+    command = [sys.executable, str(ROOT / "benchmarks" / "suite"), *words]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
-def test_the_table_is_that_of_the_stored_runs():
-    table = PAGE.partition("<!-- default-table -->\n\n")[2].partition("\n\n<!-- /default-table")[0]
-    assert table.strip() == suite("report").strip()
+@pytest.mark.parametrize(
+    ("name", "words"), [("default", []), ("adaptive", ["--candidates", "ce adaptive"])]
+)
+def test_tables_are_those_of_the_stored_runs(name, words):
+    table = PAGE.partition(f"<!-- {name}-table -->\n")[2].partition(f"\n<!-- /{name}-table")[0]
+    assert table.strip() == suite("report", *words).strip()
 
 
 def test_the_rule_chooses_the_default():

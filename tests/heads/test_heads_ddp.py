@@ -26,7 +26,7 @@ CASES: dict[str, dict] = {
     "skan": {"head": "skan", "numbers": 81 * 6 + 1},
     "dropconnect": {"head": "dropconnect", "numbers": None},
     "ddc": {"head": "ddc", "numbers": 24},
-    "adaptive": {"head": "adaptive", "held_out": 0.4, "numbers": 4097 + 14},
+    "adaptive": {"head": "adaptive", "held_out": 0.4, "numbers": 4097 + 13},
 }
 SPLITS = {"equal": (4, 4), "unequal": (1, 7), "empty": (8, 0)}
 

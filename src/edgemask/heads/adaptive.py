@@ -18,8 +18,7 @@ __all__ = ["AdaptiveLinear"]
 
 _TEMPERATURES = 2.0 ** torch.arange(-7, 3)
 _SLOTS = 4096  # of the table of held-out samples seen in this round
-_GOLDEN = 0x9E3779B97F4A7C15 - 2**64
-_MIXING = ((30, 0xBF58476D1CE4E5B9 - 2**64), (27, 0x94D049BB133111EB - 2**64))
+_GOLDEN, _MULTIPLIER = (w - 2**64 for w in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9))  # SplitMix64
 
 
 class AdaptiveLinear(MaskingHead, nn.Linear):
@@ -107,8 +106,8 @@ class AdaptiveLinear(MaskingHead, nn.Linear):
             "adapted": torch.ones((), device=device),
             # cross entropy and estimated share of errors of the best round
             "best": torch.tensor([torch.inf, 1.0], device=device),
-            # of this round: samples, errors, and cross entropy at each temperature
-            "sums": torch.zeros(2 + len(_TEMPERATURES), device=device),
+            # of this round: samples, errors, samples seen before, cross entropy by temperature
+            "sums": torch.zeros(3 + len(_TEMPERATURES), device=device),
             "seen": torch.zeros(_SLOTS + 1, dtype=torch.bool, device=device),
         }
         for name, value in state.items():
@@ -122,9 +121,10 @@ class AdaptiveLinear(MaskingHead, nn.Linear):
 
     def next_mask(self, samples: Tensor) -> Tensor:
         self.steps.add_(1)
-        if self.step_state.fresh:
-            self.observed_steps.add_(1)
-        return self.factor
+        if not self.step_state.fresh:
+            return self.factor
+        self.observed_steps.add_(1)
+        return self.adapted.clone()
 
     def forward(self, input: Tensor) -> Tensor:
         """Apply the layer and scale its logits; those of held-out samples carry no gradient."""
@@ -151,12 +151,11 @@ class AdaptiveLinear(MaskingHead, nn.Linear):
     def _choose(self, index: Tensor) -> tuple[Tensor, Tensor]:
         """Return which samples are held out, and their places in the table of those seen.
 
-        Both come from a hash of the index and the seed (the mixing steps of SplitMix64), which
-        takes fewer operations than a block of random numbers.
+        Both come from a hash of the index and the seed, which takes fewer operations than a block
+        of random numbers. All samples that are not held out share the last place.
         """
         word = (index.to(self.seed.device) + self.seed) * _GOLDEN
-        for shift, multiplier in _MIXING:
-            word = (word ^ (word >> shift)) * multiplier
+        word = (word ^ (word >> 30)) * _MULTIPLIER
         held = (word >> 33) & 0x3FFFFFFF < round(self.held_out * 2**30)
         return held, torch.where(held, (word >> 20) & (_SLOTS - 1), _SLOTS)
 
@@ -169,27 +168,26 @@ class AdaptiveLinear(MaskingHead, nn.Linear):
         tempered = logits * _TEMPERATURES.to(logits.device)[:, None, None]
         given = target.expand(len(_TEMPERATURES), -1)[..., None]
         losses = -tempered.log_softmax(2).gather(2, given)[..., 0]
-        measures = torch.cat(
-            [torch.stack([torch.ones_like(weight), logits.argmax(1) != target]), losses]
-        )
-        sums, found = measures @ weight, torch.stack([held.sum(), self.seen[slots].sum()])
+        wrong, again = logits.argmax(1) != target, self.seen[slots[rows]]
+        batch = torch.cat([torch.stack([torch.ones_like(weight), wrong, again]), losses]) @ weight
         if is_distributed():
             marks = torch.zeros(_SLOTS + 1, device=logits.device)
             marks[slots] = 1.0
-            batch = torch.cat([sums, found, marks])
+            batch = torch.cat([batch, marks])
             dist.all_reduce(batch)
-            sums, found, marks = batch.split([len(sums), 2, _SLOTS + 1])
-            self._end_round(2 * found[1] > found[0])
+            batch, marks = batch.split([len(self.sums), len(marks)])
+        ended = 2 * batch[2] > batch[0]
+        if not _known_to_be_false(ended):
+            self._end_round(ended)
+        self.sums += batch
+        if is_distributed():
             self.seen |= marks > 0
         else:
-            self._end_round(2 * found[1] > found[0])
             self.seen[slots] = True
-        self.seen[_SLOTS] = False  # the place of all others
-        self.sums += sums
 
     def _end_round(self, ended: Tensor) -> None:
         """Compare the round with the best one where it has ended, and start the next."""
-        count, errors, losses = self.sums[0], self.sums[1], self.sums[2:]
+        count, errors, losses = self.sums[0], self.sums[1], self.sums[3:]
         result = torch.stack([losses.min() / count, (errors + 1) / (count + 2)])
         better = result[0] < self.best[0]
         self.best.copy_(torch.where(ended & better, result, self.best))
@@ -210,3 +208,8 @@ class AdaptiveLinear(MaskingHead, nn.Linear):
             f"{nn.Linear.extra_repr(self)}, held_out={self.held_out}, least={self.least}, "
             f"unobserved={self.unobserved}"
         )
+
+
+def _known_to_be_false(flag: Tensor) -> bool:
+    """Whether a flag is false, where looking at it costs nothing: a device is not waited for."""
+    return flag.is_cpu and not torch.compiler.is_compiling() and not flag

@@ -208,6 +208,15 @@ def test_detached_it_predicts_the_same():
     assert exported.module()(torch.randn(4, 6)).shape == (4, 3)
 
 
+def test_half_precision_counts_in_float32():
+    x, y = problem()
+    head = AdaptiveLinear(FEATURES, CLASSES, held_out=0.2, seed=3).bfloat16()
+    em.observe(head, torch.arange(SAMPLES), y)
+    assert head(x.bfloat16()).dtype == torch.bfloat16
+    assert {head.adapted.dtype, head.best.dtype, head.sums.dtype} == {torch.float32}
+    assert float(head.sums[0]) == int(held_out(head.float()).sum())
+
+
 def test_compiled_as_one_graph():
     torch._dynamo.reset()
     x, y = problem()

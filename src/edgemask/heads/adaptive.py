@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
 import torch
 import torch.distributed as dist
@@ -198,6 +198,16 @@ class AdaptiveLinear(MaskingHead, nn.Linear):
         self.adapted.copy_(torch.where(ended, new, self.adapted))
         self.sums.masked_fill_(ended, 0.0)
         self.seen.logical_and_(~ended)
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Self:
+        """Move with the module, but count in full precision: half would stop at 2,048 samples."""
+        before = {name: getattr(self, name) for name in ("adapted", "best", "sums")}
+        result: Self = super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        for name, old in before.items():
+            new = getattr(self, name)
+            if new.dtype in (torch.float16, torch.bfloat16):
+                setattr(self, name, old.to(new.device, torch.float32))
+        return result
 
     def to_plain(self) -> nn.Linear:
         """Return the plain layer with the same logits."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from statistics import fmean
 
 from candidates import BASELINE, CANDIDATES, CHOSEN
@@ -98,9 +99,9 @@ def picture(options: argparse.Namespace) -> None:
     figure, axis = plt.subplots(figsize=(10, 5))
     for candidate in options.candidates or DRAWN:
         found = gains(records, candidate, BASELINE)
-        places = [place for place, name in enumerate(problems) if name in found]
-        heights = [100 * found[problems[place]].mean for place in places]
-        axis.plot(places, heights, "o-", label=candidate, lw=2.5 if candidate == CHOSEN else 1)
+        heights = [100 * found[name].mean if name in found else math.nan for name in problems]
+        width = 2.5 if candidate == CHOSEN else 1
+        axis.plot(range(len(problems)), heights, "o-", label=candidate, lw=width)
     axis.axhline(0, color="black", lw=0.8)
     axis.set_xticks(range(len(problems)), problems, rotation=60, ha="right")
     axis.set_ylabel("gain over cross entropy, points")

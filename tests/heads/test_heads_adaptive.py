@@ -280,3 +280,5 @@ def test_fit_observes_and_the_factor_falls_on_wrong_labels(tmp_path):
     head = run.model.head
     assert float(head.factor) < 0.3
     assert float(head.best[1]) > 0.3
+    assert run.history[-1]["head/factor"] == float(head.factor)
+    assert "head/retention" not in run.history[-1]  # nothing is masked

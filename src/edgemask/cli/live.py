@@ -28,6 +28,7 @@ _COLUMNS: tuple[tuple[str, str, int], ...] = (
     ("confidence/clean", "conf. clean", 1),
     ("confidence/noisy", "conf. wrong", 1),
     ("head/retention", "edges kept", 1),
+    ("head/factor", "logit factor", 1),
 )
 
 

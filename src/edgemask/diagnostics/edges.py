@@ -10,11 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from edgemask.errors import MissingExtraError
+from edgemask.heads.adaptive import AdaptiveLinear
 
 __all__ = [
     "ScoreSnapshot",
     "edge_picture",
     "kept_edges",
+    "logit_factor",
     "retention",
     "score_snapshot",
     "scored_head",
@@ -43,8 +45,21 @@ def retention(model: nn.Module) -> float | None:
     """
     for module in model.modules():
         value: Any = getattr(module, "retention", None)
-        if isinstance(value, float):
+        if isinstance(value, float) and not isinstance(module, AdaptiveLinear):
             return value
+    return None
+
+
+def logit_factor(model: nn.Module) -> float | None:
+    """Return what a head that adapts its strength multiplies the logits by, or None without one.
+
+    Example:
+        >>> logit_factor(AdaptiveLinear(4, 2))
+        1.0
+    """
+    for module in model.modules():
+        if isinstance(module, AdaptiveLinear):
+            return float(module.factor)
     return None
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from edgemask._random import load_rng_state, rng_state
-from edgemask.diagnostics import retention
+from edgemask.diagnostics import logit_factor, retention
 from edgemask.engine.checkpoint import Checkpoints
 from edgemask.engine.config import Config
 from edgemask.engine.evaluation import Evaluation, Evaluator
@@ -297,6 +297,8 @@ class Trainer:
         if self._processes.main and self._config.data.fold is None and not self._is_last:
             self._chance.check(progress.epoch, evaluated)
         first = self._method.nets[self._method.networks[0]]
+        if (factor := logit_factor(first)) is not None:
+            row["head/factor"] = factor
         self._recorder.record_head(first, progress.epoch, progress.retention)
         now = time.monotonic()
         row["seconds"] = round(now - self._epoch_start, 3)

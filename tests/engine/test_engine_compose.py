@@ -223,7 +223,7 @@ def test_heads_losses_methods_and_models_by_class_function_and_object(tmp_path):
         ({"model": small_net(), "set": ["model.width=2"]}, r"model\.width=2.*object"),
         ({"loss": Temperature(), "set": ["loss.options.t=5"]}, r"loss\.options\.t.*object"),
         ({"head": Scaled, "set": ["head.options.scael=5"]}, r"head\.options\.scael.*'scale'"),
-        ({"set": ["head.name=object:Gone"]}, "give it again"),
+        ({"set": ["head.name=object:Gone"]}, "pass it again"),
         ({"labels": [0, 1]}, "labels: the dataset 'digits'"),
         ({"class_names": ["a"]}, "class_names: the dataset 'digits'"),
         ({"device": "tpu"}, "device must be"),

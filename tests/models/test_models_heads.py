@@ -39,7 +39,7 @@ def test_every_head(name: str, options: dict, head: str) -> None:
     plain.eval(), model.eval()
     model.load_state_dict({**model.state_dict(), **trunk(plain)})
     if isinstance(model.head, nn.Linear):
-        scale = getattr(model.head, "scale", 1.0)
+        scale = getattr(model.head, "scale", getattr(model.head, "factor", 1.0))
         torch.testing.assert_close(model(x), scale * plain(x))
     else:
         assert torch.equal(model(x), model.head(model.embed(x)))

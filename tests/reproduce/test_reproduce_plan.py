@@ -189,6 +189,50 @@ def test_results_in_every_form(done, tmp_path):
     assert "png" not in files
 
 
+def test_results_of_runs_that_are_gone_are_kept(done, tmp_path):
+    _, plan, _, _ = done
+    experiment = EXPERIMENTS["tables4"]
+    only = ("ce", "ce-sem", "ce-sem-scaled")
+    here = _plan(plan.root, "tables4", seeds=(0, 1), only=only)
+    before = write_results(here, experiment, tmp_path)
+    table, results = before["txt"].read_text(), json.loads(before["json"].read_text())["results"]
+    assert results
+
+    elsewhere = _plan(tmp_path / "no-runs", "tables4", seeds=(0, 1), only=only)
+    after = write_results(elsewhere, experiment, tmp_path)
+    assert after["txt"].read_text() == table
+    kept = json.loads(after["json"].read_text())
+    assert kept["results"] == results
+    assert not {(r["row"], r["column"], r["seed"]) for r in kept["not_run"]} & {
+        (r["row"], r["column"], r["seed"]) for r in results
+    }
+
+    # A call for one row shows that row, and loses none of the others.
+    part = _plan(tmp_path / "no-runs", "tables4", only=("ce",))
+    text = write_results(part, experiment, tmp_path)["txt"].read_text()
+    assert "CE-SEM" not in text
+    assert "seeds 0;" in text
+    assert sorted(json.loads(after["json"].read_text())["results"], key=str) == sorted(
+        results, key=str
+    )
+
+    # A result of another config is not the cell's any more.
+    for record in results:
+        record["run"] += "-other"
+    after["json"].write_text(json.dumps({"results": results}))
+    write_results(elsewhere, experiment, tmp_path)
+    assert json.loads(after["json"].read_text())["results"] == []
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"results": [{"row": "ce"}]}', '{"results": 3}'])
+def test_a_damaged_file_of_results_is_refused(text, done, tmp_path):
+    _, plan, _, _ = done
+    (tmp_path / "tables4.json").write_text(text)
+    with pytest.raises(UserError, match="does not hold the results"):
+        write_results(plan, EXPERIMENTS["tables4"], tmp_path)
+    assert (tmp_path / "tables4.json").read_text() == text
+
+
 def test_a_cell_that_was_not_run_says_so(done, tmp_path):
     _, plan, _, _ = done
     fresh = _plan(plan.root, "table8", seeds=(0,), only=("ce", "hard"))

@@ -32,13 +32,22 @@ _TITLES = {
     "train/gradient_cosine": "cosine of the gradients",
     "head/retention": "share of edges kept",
 }
+# Figures of the results alone; all others read the folders of the runs.
+_FROM_RESULTS = ("sweep", "tradeoff")
 # Families whose members differ in how much they drop are lines; others are single points.
 _FAMILIES_WITH_LINES = ("capped", "DropConnect", "Dropout")
 
 
 def draw(plan: ExperimentPlan, experiment: Experiment, results: Sequence[CellResult]) -> Any:
-    """Return the experiment's figure, or None if it has none or nothing is done yet."""
+    """Return the experiment's figure, or None if it has none or nothing is done yet.
+
+    A figure of what happened inside the runs wants all of their folders.
+    """
     if experiment.figure is None or not results:
+        return None
+    if experiment.figure.kind not in _FROM_RESULTS and not all(
+        (plan.root / result.run).is_dir() for result in results
+    ):
         return None
     figure = FIGURES[experiment.figure.kind](plan, experiment, results)
     if figure is not None:

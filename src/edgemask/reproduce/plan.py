@@ -47,6 +47,11 @@ class ExperimentCell:
     """None where there is nothing to run."""
 
     @property
+    def place(self) -> tuple[str, str, int]:
+        """Row, column and seed."""
+        return self.row.key, self.column.key, self.seed
+
+    @property
     def name(self) -> str | None:
         """The folder of the run, below the root."""
         return None if self.config is None else default_name(self.config)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from edgemask._files import write_json
@@ -12,11 +13,12 @@ from edgemask.diagnostics import selection_quality
 from edgemask.engine import Run, evaluate
 from edgemask.engine.job import job_record
 from edgemask.engine.metrics import chosen_epoch
+from edgemask.errors import UserError
 from edgemask.reproduce.experiments import Experiment
 from edgemask.reproduce.plan import ExperimentPlan
 from edgemask.runs.samples import read_samples
 
-__all__ = ["CellResult", "collect", "results_json"]
+__all__ = ["CellResult", "collect", "recorded_results", "results_json"]
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,11 @@ class CellResult:
     the epoch that validation samples chose where the value is that epoch's; with them, how good
     the labels are that it selects at its end."""
 
+    @property
+    def place(self) -> tuple[str, str, int]:
+        """Row, column and seed."""
+        return self.row, self.column, self.seed
+
 
 def collect(plan: ExperimentPlan, experiment: Experiment) -> list[CellResult]:
     """Read the results of an experiment's finished runs."""
@@ -49,6 +56,37 @@ def collect(plan: ExperimentPlan, experiment: Experiment) -> list[CellResult]:
         if value is not None:
             name, facts = run.path.name, _facts(run, statistic)
             results.append(CellResult(row.key, column.key, cell.seed, float(value), name, facts))
+    return results
+
+
+def recorded_results(plan: ExperimentPlan, experiment: Experiment, path: Path) -> list[CellResult]:
+    """Read the results that a file of :func:`results_json` holds of runs that are not here.
+
+    They were made on another machine, their folders were removed, or the plan leaves their cells
+    out. A result of a cell of the plan counts as long as it would be trained with the same config.
+
+    Args:
+        plan: The cells as they are now.
+        experiment: Whose results are read.
+        path: The file; there may be none.
+    """
+    if not path.is_file():
+        return []
+    cells = {cell.place: cell for cell in plan.of(experiment)}
+    fields = ("row", "column", "seed", "run", "value")
+    results = []
+    try:
+        for record in json.loads(path.read_text(encoding="utf-8"))["results"]:
+            facts = {key: value for key, value in record.items() if key not in fields}
+            result = CellResult(**{key: record[key] for key in fields}, facts=facts)
+            cell = cells.get(result.place)
+            if cell is None or (cell.state != "done" and cell.name == result.run):
+                results.append(result)
+    except (ValueError, LookupError, TypeError) as error:
+        raise UserError(
+            f"{path} does not hold the results of an experiment; move it away, and the tables are "
+            "made from the runs alone"
+        ) from error
     return results
 
 
@@ -105,6 +143,7 @@ def results_json(
     plan: ExperimentPlan, experiment: Experiment, results: Sequence[CellResult]
 ) -> dict[str, Any]:
     """Return everything that is known of an experiment as plain values."""
+    known = {result.place for result in results}
     cells = []
     for result in results:
         fields = asdict(result)
@@ -124,7 +163,7 @@ def results_json(
                 "reason": cell.reason,
             }
             for cell in plan.of(experiment)
-            if cell.state != "done"
+            if cell.state != "done" and cell.place not in known
         ],
     }
 

@@ -14,7 +14,12 @@ from edgemask.report import Table, TableCell, TableRow, spread
 from edgemask.reproduce.compare import ClaimComparison, compare
 from edgemask.reproduce.experiments import Experiment, ExperimentColumn, PaperNumber
 from edgemask.reproduce.plan import OPEN_STATES, ExperimentPlan
-from edgemask.reproduce.results import CellResult, collect, results_json
+from edgemask.reproduce.results import (
+    CellResult,
+    collect,
+    recorded_results,
+    results_json,
+)
 
 __all__ = [
     "comparison_table",
@@ -149,8 +154,9 @@ def _notes(
     if protocols and plan.preset.name != "smoke":
         notes.append(f"Noise protocol: {', '.join(protocols)}.")
     reasons: dict[str, int] = {}
+    known = {result.place for result in results}
     for cell in plan.of(experiment):
-        if cell.state in ("skipped", "failed", "waits"):
+        if cell.state in ("skipped", "failed", "waits") and cell.place not in known:
             text = f"{cell.state}: {cell.reason}"
             reasons[text] = reasons.get(text, 0) + 1
     notes += [f"{text} ({count} cells)" for text, count in reasons.items()]
@@ -244,12 +250,17 @@ def write_results(
 ) -> dict[str, Path]:
     """Write Markdown, LaTeX, CSV and JSON of an experiment, and its figure if it has one.
 
+    What the JSON file of an earlier call holds of runs that are not here is kept.
+
     Returns:
         The files by kind.
     """
     from edgemask.reproduce.figures import draw
 
-    results = collect(plan, experiment)
+    earlier = recorded_results(plan, experiment, Path(folder) / f"{experiment.name}.json")
+    planned = {cell.place for cell in plan.of(experiment)}
+    here = collect(plan, experiment)
+    results = here + [result for result in earlier if result.place in planned]
     tables = result_tables(plan, experiment, results)
     shown = {(cell.row.key, cell.column.key) for cell in plan.of(experiment)}
     comparisons = [
@@ -264,7 +275,7 @@ def write_results(
     files = write_tables(tables, folder, experiment.name, ("txt", "md", "tex"))
     files |= {kind: files["txt"].with_suffix(f".{kind}") for kind in ("csv", "json")}
     write_text(files["csv"], result_table(plan, experiment, results).to_csv())
-    write_json(files["json"], results_json(plan, experiment, results))
+    write_json(files["json"], results_json(plan, experiment, here + earlier))
     figure = draw(plan, experiment, results)
     if figure is not None:
         files["png"] = files["txt"].with_suffix(".png")

@@ -514,6 +514,29 @@ def results() -> str:
     return "\n\n".join(parts) or "Nothing has been run so far."
 
 
+def results_overview() -> str:
+    """How much of every experiment was run, with a link to its table."""
+    from edgemask.reproduce import EXPERIMENTS, PRESETS
+
+    rows = []
+    for name, experiment in EXPERIMENTS.items():
+        if experiment.measure is not None:
+            continue
+        title, _, _ = experiment.title.partition(",")
+        cells = {(row.key, c.key) for row, c in experiment.cells() if row.system is not None}
+        for preset in PRESETS:
+            made = PAGES.parent / "results" / preset / f"{name}.json"
+            if made.is_file():
+                done = json.loads(made.read_text(encoding="utf-8"))["results"]
+                link = f"[{name}](result-tables.md#{name}-preset-{preset})"
+                count = len({(r["row"], r["column"]) for r in done} & cells)
+                rows.append([link, title, f"{count} of {len(cells)}", str(len(done))])
+                break
+        else:
+            rows.append([name, title, f"0 of {len(cells)}", "0"])
+    return table(["experiment", "what it is", "cells that were run", "results"], rows)
+
+
 def scale() -> str:
     """What every method keeps and exchanges (:mod:`scale_table` measures it)."""
     sys.path.insert(0, str(PAGES))
@@ -579,6 +602,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "method-options": method_options,
     "method-results": method_results,
     "results": results,
+    "results-overview": results_overview,
     "scale": scale,
     "scale-measured": scale_measured,
 }

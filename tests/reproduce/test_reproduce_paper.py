@@ -78,6 +78,15 @@ REASONS = {
         "the laptop preset has CIFAR only, not webvision-mini",
         "the laptop preset has CIFAR only, not clothing1m",
     },
+    "quick": {
+        f"the quick preset has CIFAR-10 and CIFAR-100 only, not {name}"
+        for name in ("webvision-mini", "clothing1m")
+    }
+    | {
+        f"the quick preset has plain training only, not {name}"
+        for name in METHODS
+        if name != "supervised"
+    },
     "smoke": {"the digits have no human labels", "there is no recipe digits/clipcleaner"},
 }
 FIGURES = ["figure3", "figure4", "figure5", *(f"figures{n}" for n in range(1, 7))]

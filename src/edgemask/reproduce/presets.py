@@ -35,6 +35,7 @@ class ExperimentPreset:
     recipe: str = ""
     method_recipe: str
     only_datasets: str = ""
+    only_supervised: str = ""
     without_noise: Mapping[str, str] = field(default_factory=dict)
     protocol: str = ""
     noise_of_real_data: str = ""
@@ -53,6 +54,8 @@ class ExperimentPreset:
         Raises:
             UnavailableError: If the preset has no such cell.
         """
+        if self.only_supervised and system.method != "supervised":
+            raise UnavailableError(self.only_supervised.format(method=system.method))
         changes = self.methods.get(system.method) or self.datasets.get(column.dataset, {})
         head = {"name": system.head, "options": dict(system.head_options)}
         method = {"name": system.method, "options": dict(system.method_options)}

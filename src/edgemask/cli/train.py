@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from edgemask.cli.early import check_data, check_file
+from edgemask.cli.early import check_data, check_file, check_name
 from edgemask.cli.names import complete
 from edgemask.cli.options import (
     DataRoot,
@@ -213,6 +213,10 @@ def train(
     check_data(data)
     check_file(corrections, "of corrections")
     check_file(config)
+    check_name("models", model)
+    check_name("heads", head)
+    check_name("losses", loss)
+    check_name("methods", method)
     from edgemask.cli.running import run_and_show, show_plan
     from edgemask.engine import fit
     from edgemask.engine.compose import settings_of

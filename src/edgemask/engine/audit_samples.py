@@ -46,9 +46,10 @@ class NetworkSettings:
 
     @property
     def say_how_long(self) -> bool:
-        """Whether the user chose how long to train."""
+        """Whether the user chose how long to train; where the data are says nothing of it."""
         named = any(self.keywords[key] is not None for key in ("epochs", "batch_size", "lr"))
-        return bool(named or self.recipe or self.file or self.settings or list(self.sets))
+        others = set(self.settings or {}) - {"data"}
+        return bool(named or self.recipe or self.file or others or list(self.sets))
 
 
 @dataclass(frozen=True)
@@ -140,7 +141,10 @@ class AuditSamples:
         found = for_audit(found, fold=ALL)
         run_data = build_run_data(found, objects)
         if not layers.say_how_long:
-            found = _sized(found, len(run_data.train), fast=layers.fast)
+            samples = len(run_data.train)
+            found = _sized(found, samples, fast=layers.fast)
+            if keywords["model"] is None:
+                found = _narrow(found, samples)
         whole = everything(objects.bundle or load_data(found.data))
         corrected = run_data.corrections
         names = whole.train.names
@@ -252,4 +256,20 @@ def _sized(config: Config, samples: int, *, fast: bool) -> Config:
         epochs = 10 if samples < 1_000 else 20
     values = to_dict(config)
     values["train"] |= {"batch_size": size, "epochs": epochs}
+    return Config.model_validate(values)
+
+
+# The network of small images at full width takes eleven times the time of a quarter of it. Of few
+# samples a narrow one learns as much.
+_NARROWED = "cnn8"
+_WIDTH = 0.25
+_FEW = 10_000
+
+
+def _narrow(config: Config, samples: int) -> Config:
+    """Take a quarter of the width of the network that was chosen for few small images."""
+    if config.model.name != _NARROWED or samples >= _FEW:
+        return config
+    values = to_dict(config)
+    values["model"] |= {"width": _WIDTH}
     return Config.model_validate(values)

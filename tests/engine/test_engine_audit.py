@@ -321,33 +321,6 @@ def network_settings(x, y=None, *, settings=None, sets=(), **named):
     return audit_samples.AuditSamples.read(x, columns, None, layers).config
 
 
-def pictures(side, count=60):
-    x = np.random.default_rng(0).integers(0, 256, (count, side, side, 3), dtype=np.uint8)
-    return x, np.arange(count) % 2
-
-
-def test_few_small_photographs_are_judged_by_a_narrow_network(monkeypatch):
-    chosen = network_settings(*pictures(32))
-    assert (chosen.model.name, chosen.model.width) == ("cnn8", 0.25)
-    assert (chosen.train.batch_size, chosen.train.epochs) == (32, 100)
-    assert network_settings(*pictures(8)).model.width == 1.0  # small-cnn is cheap as it is
-    monkeypatch.setattr(audit_samples, "_FEW", 60)
-    assert network_settings(*pictures(32)).model.width == 1.0
-
-
-@sweep(
-    "said",
-    [
-        {"model": "cnn8"},
-        {"epochs": 20},
-        {"settings": {"train": {"epochs": 20}}},
-        {"sets": ["train.epochs=20"]},
-    ],
-)
-def test_a_network_that_is_named_or_a_training_that_is_chosen_stays_as_wide_as_it_is(said):
-    assert network_settings(*pictures(32), **said).model.width == 1.0
-
-
 def test_where_the_data_are_does_not_change_how_long_networks_learn(table, tmp_path):
     path, _, _ = table
     usual = network_settings(f"npz:{path}").train

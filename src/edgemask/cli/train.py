@@ -142,7 +142,12 @@ def train(
         int | None, _how("--epochs", "-e", metavar="N", help="Passes over the data. (default: 20)")
     ] = None,
     batch_size: Annotated[
-        int | None, _how(metavar="N", help="Samples of one training step. (default: 128)")
+        int | None,
+        _how(
+            metavar="N",
+            help="Samples of one training step. (default: 128; 64 for fewer than 10,000 images, "
+            "32 for fewer than 2,000)",
+        ),
     ] = None,
     lr: Annotated[float | None, _how(metavar="X", help="Learning rate. (default: 0.01)")] = None,
     seed: Annotated[

@@ -141,10 +141,7 @@ class AuditSamples:
         found = for_audit(found, fold=ALL)
         run_data = build_run_data(found, objects)
         if not layers.say_how_long:
-            samples = len(run_data.train)
-            found = _sized(found, samples, fast=layers.fast)
-            if keywords["model"] is None:
-                found = _narrow(found, samples)
+            found = _sized(found, len(run_data.train), fast=layers.fast)
         whole = everything(objects.bundle or load_data(found.data))
         corrected = run_data.corrections
         names = whole.train.names
@@ -256,20 +253,4 @@ def _sized(config: Config, samples: int, *, fast: bool) -> Config:
         epochs = 10 if samples < 1_000 else 20
     values = to_dict(config)
     values["train"] |= {"batch_size": size, "epochs": epochs}
-    return Config.model_validate(values)
-
-
-# The network of small images at full width takes eleven times the time of a quarter of it. Of few
-# samples a narrow one learns as much.
-_NARROWED = "cnn8"
-_WIDTH = 0.25
-_FEW = 10_000
-
-
-def _narrow(config: Config, samples: int) -> Config:
-    """Take a quarter of the width of the network that was chosen for few small images."""
-    if config.model.name != _NARROWED or samples >= _FEW:
-        return config
-    values = to_dict(config)
-    values["model"] |= {"width": _WIDTH}
     return Config.model_validate(values)

@@ -83,6 +83,12 @@ MISSING = [
     ("train", "--data", "none10"),
     ("audit", "nonefolder:none"),
     ("audit", "none/none"),
+    ("train", "--loss", "none"),
+    ("train", "--head", "none(rho=0.3)"),
+    ("train", "--method", "none"),
+    ("train", "--model", "none"),
+    ("audit", "digits", "--loss", "none"),
+    ("audit", "digits", "--model", "none"),
 ]
 
 

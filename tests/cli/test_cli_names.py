@@ -6,10 +6,14 @@ import json
 import subprocess
 import sys
 
+import pytest
 import yaml
 
+import edgemask as em
+from edgemask.cli.early import check_name
 from edgemask.cli.listing import registry
-from edgemask.cli.names import KINDS, complete, registered
+from edgemask.cli.names import KINDS, complete, name_registry, registered
+from edgemask.errors import UserError
 from sweeps import sweep
 
 
@@ -45,6 +49,48 @@ def test_completion_knows_the_registry(kind):
     found = registry(kind)
     # Names that other tests have registered are stored by their module.
     assert registered(kind) == [name for name in found if found.stored_name(name) == name]
+
+
+@sweep("kind", [kind for kind in KINDS if kind != "recipes"])
+def test_names_read_from_the_source_mean_what_the_registry_means(kind):
+    found, read_names = registry(kind), name_registry(kind)
+    assert read_names.kind == found.kind
+    for name in registered(kind):
+        assert read_names.aliases_of(name) == found.aliases_of(name)
+
+
+@pytest.mark.parametrize(
+    ("kind", "section", "said"),
+    [("losses", "loss", "gcee"), ("heads", "head", "sme(rho=0.3)"), ("models", "model", "cnn88")],
+)
+def test_a_wrong_name_is_refused_early_in_the_words_of_fit(monkeypatch, kind, section, said):
+    with pytest.raises(UserError) as late:
+        em.fit("digits", dry_run=True, **{section: said})
+    monkeypatch.delitem(sys.modules, f"edgemask.{KINDS[kind][0]}")
+    with pytest.raises(UserError) as early:
+        check_name(kind, said)
+    assert str(early.value) == str(late.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("losses", None),
+        ("losses", "jal"),
+        ("losses", "label_smoothing(smoothing=0.1)"),
+        ("methods", "coteaching"),
+        ("models", "timm:resnet18"),
+        ("heads", "a b"),  # no name at all: refused where options are read
+    ],
+)
+def test_every_spelling_that_fit_takes_passes_the_early_check(monkeypatch, kind, said):
+    monkeypatch.delitem(sys.modules, f"edgemask.{KINDS[kind][0]}", raising=False)
+    check_name(kind, said)
+
+
+def test_names_of_imported_modules_are_left_to_the_registry():
+    assert "edgemask.losses" in sys.modules
+    check_name("losses", "of-my-own-module")
 
 
 def test_completion_offers_what_begins_so():

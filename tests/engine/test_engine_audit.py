@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -10,7 +12,7 @@ import edgemask as em
 from edgemask import noise, runs
 from edgemask.audit import LabelAudit
 from edgemask.data import from_arrays, load
-from edgemask.engine import audit_networks
+from edgemask.engine import audit_networks, audit_samples
 from edgemask.engine.audit_matrices import read_matrix
 from edgemask.engine.audit_networks import fold_numbers
 from edgemask.engine.run_data import JoinedSplit, everything
@@ -63,6 +65,7 @@ def test_every_sample_is_judged_and_the_same_call_goes_on(table, tmp_path):
     assert "240 samples, 3 classes; 3 folds: mlp, 12 epochs each; about" in lines[0]
     assert [line.partition(":")[0] for line in lines[1:3]] == ["trees", "linear"]
     assert "labels look worth checking, first of all" in lines[3]
+    assert re.search(r"these models disagree with [12]\d % of the labels", lines[3])  # 20 % wrong
     assert wrong[audit.listed].mean() > 0.9
     assert audit.listed[wrong].mean() > 0.8
     assert audit.rate.models == 3
@@ -307,3 +310,22 @@ def test_groups_and_names_from_columns_of_a_table(tmp_path):
     assert texts
     with pytest.raises(UserError, match="names a column"):
         em.audit_labels("digits", groups="patient", epochs=1)
+
+
+def network_settings(x, y=None, *, settings=None, sets=(), **named):
+    """Return the config of the networks that an audit would train."""
+    words = ("model", "head", "loss", "method", "epochs", "batch_size", "lr", "seed")
+    keywords = {word: named.get(word) for word in words}
+    columns = audit_samples.AuditColumns(y, None, None, None, None)
+    layers = audit_samples.NetworkSettings(keywords, None, None, settings, sets, fast=False)
+    return audit_samples.AuditSamples.read(x, columns, None, layers).config
+
+
+def test_where_the_data_are_does_not_change_how_long_networks_learn(table, tmp_path):
+    path, _, _ = table
+    usual = network_settings(f"npz:{path}").train
+    assert usual.epochs == 100
+    assert (
+        network_settings(f"npz:{path}", settings={"data": {"root": str(tmp_path)}}).train == usual
+    )
+    assert network_settings(f"npz:{path}", settings={"optim": {"lr": 0.02}}).train.epochs == 20

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from edgemask.cli.early import check_data, check_file
+from edgemask.cli.early import check_data, check_file, check_name
 from edgemask.cli.jobs import Jobs
 from edgemask.cli.names import complete
 from edgemask.cli.options import (
@@ -153,6 +153,8 @@ def audit(
     check_file(corrections, "of corrections")
     check_file(probabilities)
     check_file(features)
+    check_name("models", model)
+    check_name("losses", loss)
     from edgemask.cli.screen import print_json
     from edgemask.engine import audit_labels
     from edgemask.report import write_audit_report

@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 
 from edgemask._registry import Registry
-from edgemask.cli.names import registered
+from edgemask.cli.names import KINDS, name_registry
 from edgemask.errors import DataError, UserError, nearest
 
-__all__ = ["check_data", "check_file", "check_run"]
+__all__ = ["check_data", "check_file", "check_name", "check_run"]
 
 _FILES = ("csv", "parquet", "npz")
 _ENDINGS = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".npz": "npz"}
@@ -24,7 +24,7 @@ def check_data(spec: str | None, *, bare: bool = False) -> None:
     """
     if spec is None:
         return
-    datasets = Registry("dataset", dict.fromkeys(registered("data")))
+    datasets = name_registry("data")
     kind, _, place = spec.partition(":")
     if kind not in datasets:
         # Once edgemask.data is imported (--import), its registry may hold more names.
@@ -53,6 +53,27 @@ def _unknown(spec: str, datasets: Registry[None]) -> UserError:
         return DataError(f"{spec}: there is no such file or folder; {own}")
     hint = nearest(name, datasets) or f". Known: {', '.join(sorted(datasets))}"
     return UserError(f"unknown dataset {name!r}{hint} ({own})")
+
+
+def check_name(kind: str, said: str | None) -> None:
+    """Refuse a name that no head, loss, method or model has.
+
+    Args:
+        kind: What is named: ``heads``, ``losses``, ``methods`` or ``models``.
+        said: The name, with options as in ``sem(rho=0.3)`` or without; None where none is given.
+    """
+    subpackage, _ = KINDS[kind]
+    # Once its subpackage is imported (--import), the registry itself may hold more names.
+    if said is None or f"edgemask.{subpackage}" in sys.modules:
+        return
+    name = said.partition("(")[0].strip()
+    if not name or " " in name or ":" in name:  # not a name; a name of another library
+        return
+    registry = name_registry(kind)
+    try:
+        registry.name_of(name)
+    except UserError as error:
+        raise UserError(f"wrong config: {registry.kind}.name: {error}") from None
 
 
 def check_file(path: Path | None, what: str = "") -> None:

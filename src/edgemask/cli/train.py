@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from edgemask.cli.early import check_data, check_file
+from edgemask.cli.early import check_data, check_file, check_name
 from edgemask.cli.names import complete
 from edgemask.cli.options import (
     DataRoot,
@@ -142,7 +142,12 @@ def train(
         int | None, _how("--epochs", "-e", metavar="N", help="Passes over the data. (default: 20)")
     ] = None,
     batch_size: Annotated[
-        int | None, _how(metavar="N", help="Samples of one training step. (default: 128)")
+        int | None,
+        _how(
+            metavar="N",
+            help="Samples of one training step. (default: 128; 64 for fewer than 10,000 images, "
+            "32 for fewer than 2,000)",
+        ),
     ] = None,
     lr: Annotated[float | None, _how(metavar="X", help="Learning rate. (default: 0.01)")] = None,
     seed: Annotated[
@@ -213,6 +218,10 @@ def train(
     check_data(data)
     check_file(corrections, "of corrections")
     check_file(config)
+    check_name("models", model)
+    check_name("heads", head)
+    check_name("losses", loss)
+    check_name("methods", method)
     from edgemask.cli.running import run_and_show, show_plan
     from edgemask.engine import fit
     from edgemask.engine.compose import settings_of

@@ -106,13 +106,18 @@ def _shallow(
         first = from_probabilities(
             samples.given, list(probs.values()), ids=samples.ids, class_names=names
         )
-        text = (
-            f"first result, before the networks: {first.listed.sum():,} labels look worth checking"
-        )
-        for _, name, given, suggested, *_ in first.suspects.head(1).values:
-            text += f", first of all {name} (given {given}, suggested {suggested})"
-        work.say(text)
+        work.say(_first_result(first))
     return probs
+
+
+def _first_result(audit: LabelAudit) -> str:
+    """Return what the cheap models say, and how often they disagree with the labels."""
+    text = f"{audit.listed.sum():,} labels look worth checking"
+    for _, name, given, suggested, *_ in audit.suspects.head(1).values:
+        text += f", first of all {name} (given {given}, suggested {suggested})"
+    share = 100 * audit.rate.disagreement
+    text += f"; these models disagree with {share:.0f} % of the labels, and may be wrong themselves"
+    return f"first result, before the networks: {text}"
 
 
 def fold_numbers(given: Ints, folds: int, *, groups: Any = None, seed: int = 0) -> Ints:
@@ -214,7 +219,7 @@ def _announce(samples: AuditSamples, work: Work, configs: Sequence[Config], what
     first = configs[0]
     text = (
         f"{len(samples.given):,} samples, {samples.bundle.num_classes} classes; {what}: "
-        f"{first.model.name}, {first.train.epochs} epochs each"
+        f"{_network_name(first)}, {first.train.epochs} epochs each"
     )
     if not waiting:
         work.say(f"{text}; all trained before")
@@ -223,6 +228,11 @@ def _announce(samples: AuditSamples, work: Work, configs: Sequence[Config], what
     total = sum(value or 0.0 for value in seconds.values()) / max(1, work.jobs)
     long = total > 600 and len(configs) > 1
     work.say(f"{text}; about {_duration(total)}{' (less with --fast)' * long}")
+
+
+def _network_name(config: Config) -> str:
+    width = "" if config.model.width == 1.0 else f" ({config.model.width:g} of its width)"
+    return f"{config.model.name}{width}"
 
 
 def _duration(seconds: float) -> str:

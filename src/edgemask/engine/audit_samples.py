@@ -16,6 +16,7 @@ from edgemask._files import atomic_write
 from edgemask.data import DataBundle, from_arrays
 from edgemask.data.columns import is_frame
 from edgemask.data.readers.csvfile import picture_column, read_table
+from edgemask.engine.batch_size import batch_size_for
 from edgemask.engine.compose import compose
 from edgemask.engine.config import Config, merge, to_dict
 from edgemask.engine.fit import column_keywords, own_bundle
@@ -45,9 +46,10 @@ class NetworkSettings:
 
     @property
     def say_how_long(self) -> bool:
-        """Whether the user chose how long to train."""
+        """Whether the user chose how long to train; where the data are says nothing of it."""
         named = any(self.keywords[key] is not None for key in ("epochs", "batch_size", "lr"))
-        return bool(named or self.recipe or self.file or self.settings or list(self.sets))
+        others = set(self.settings or {}) - {"data"}
+        return bool(named or self.recipe or self.file or others or list(self.sets))
 
 
 @dataclass(frozen=True)
@@ -244,7 +246,7 @@ def _sized(config: Config, samples: int, *, fast: bool) -> Config:
 
     Fewer epochs for training dynamics: where samples are few, their labels are soon memorised.
     """
-    size = 128 if samples >= 10_000 else 64 if samples >= 2_000 else 32
+    size = batch_size_for(samples)
     steps = math.ceil(samples / size)
     epochs = min(100, max(20, math.ceil(1_000 / steps)))
     if fast:

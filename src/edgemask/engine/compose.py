@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from edgemask.engine.batch_size import choose_batch_size, names_batch_size
 from edgemask.engine.config import Config, merge, to_dict, unflatten
 from edgemask.engine.config_file import assign, load_yaml, parse_value
 from edgemask.engine.default import choose_training, says_nothing
@@ -87,6 +88,8 @@ def compose(
     )
     config = resolve(_with_tokenizer(values), objects=objects)
     config, objects = choose_model(config, _used(objects, config))
+    if not names_batch_size(recipe, values):
+        config, objects = choose_batch_size(config, objects)
     if default and says_nothing(recipe, values):
         return choose_training(config, objects)
     return config, objects

@@ -112,9 +112,8 @@ def _thin(x: np.ndarray, y: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarr
 
 def digits(spec: str, seed: int) -> Arguments:
     """Return the digits as pictures of 8 x 8 pixels."""
-    return {"data": "digits", "noise": spec, "epochs": 30, "seed": seed} | (
-        {"settings": {"noise": {"seed": seed}}} if spec != "clean" else {}
-    )
+    arguments = {"data": "digits", "noise": spec, "epochs": 30, "batch_size": 128, "seed": seed}
+    return arguments | ({"settings": {"noise": {"seed": seed}}} if spec != "clean" else {})
 
 
 def cifar(dataset: str, spec: str, seed: int) -> Arguments:

@@ -7,19 +7,23 @@
     python benchmarks/suite picture
     python benchmarks/suite run --set mechanism --problems wine-sym-40 [--seeds 0-19]
     python benchmarks/suite mechanism [--problems NAME ...]
+    python benchmarks/suite run --set scale --seeds 0-1 --jobs 2
+    python benchmarks/suite scale
 
-``run`` adds one line per run to ``results/suite/PROBLEM.jsonl`` and skips what is there already,
-so that it can be stopped and started again. ``table`` prints mean gains in points with 95 %
-intervals over paired seeds. ``choose`` applies the rule that docs/defaults.md states, ``report``
-prints its table for the candidate that was chosen, or is named, and ``picture`` draws all gains.
-The set ``mechanism`` asks why masking helps; the action of that name prints its table and draws
-``results/suite/mechanism.png``.
+``run`` adds one line per run to ``results/suite/SET/PROBLEM.jsonl`` and skips what is there
+already, so that it can be stopped and started again; ``--jobs`` shares the runs among processes.
+``table`` prints mean gains in points with 95 % intervals over paired seeds. ``choose`` applies the
+rule that docs/defaults.md states, ``report`` prints its table for the candidate that was chosen, or
+is named, and ``picture`` draws all gains. The sets ``mechanism`` and ``scale`` ask why masking
+helps, and whether it does as the data grow; the actions of those names print their tables and draw
+``results/suite/mechanism.png`` and ``scale.png``.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import os
 import sys
 import tempfile
@@ -33,13 +37,20 @@ import torch
 from candidates import BASELINE, CANDIDATES
 from choice import choose, picture, report, show
 from mechanism import SETTINGS, mechanism
-from problems import PROBLEMS, Problem
+from problems import PROBLEMS, SIZES, Problem
 from reading import RESULTS, read, select_problems
+from sizes import SETTINGS as SCALE_SETTINGS
+from sizes import belongs, scale
 
 import edgemask as em
 from edgemask.engine.job import code_commit
 
-SETS = {"candidates": CANDIDATES, "mechanism": {name: a for name, (_, a) in SETTINGS.items()}}
+SETS = {
+    "candidates": CANDIDATES,
+    "mechanism": {name: arguments for name, (_, arguments) in SETTINGS.items()},
+    "scale": SCALE_SETTINGS,
+}
+Task = tuple[str, str, int]
 
 
 def run_one(problem: Problem, candidate: str, changes: dict[str, Any], seed: int) -> dict[str, Any]:
@@ -65,6 +76,9 @@ def run_one(problem: Problem, candidate: str, changes: dict[str, Any], seed: int
         "fitted": next((e["fitted"] for e in reversed(history) if "fitted" in e), None),
         "memorised": summary.get("memorised"),
         "retention": summary.get("head/retention"),
+        "retention_by_epoch": [
+            (row["epoch"] + 1, row["head/retention"]) for row in history if "head/retention" in row
+        ],
         "wrong": summary["noise"].get("realised_rate"),
         "cpu_seconds": round(time.process_time() - started, 2),
         "config": summary["config_hash"],
@@ -74,27 +88,43 @@ def run_one(problem: Problem, candidate: str, changes: dict[str, Any], seed: int
 
 def run(options: argparse.Namespace) -> None:
     """Run what is missing."""
-    torch.set_num_threads(1)
-    chosen, folder = SETS[options.set], options.out / options.set
-    folder.mkdir(parents=True, exist_ok=True)
+    chosen = options.candidates or SETS[options.set]
+    (options.out / options.set).mkdir(parents=True, exist_ok=True)
     done = read(options.out, options.set)
+    known = SIZES if options.set == "scale" else PROBLEMS
     todo = [
         (problem, candidate, seed)
-        for problem in select_problems(options.problems)
+        for problem in select_problems(options.problems, known)
         for seed in options.seeds
-        for candidate in options.candidates or chosen
+        for candidate in chosen
         if seed not in done[problem, candidate]
+        and (options.set != "scale" or belongs(problem, candidate))
     ]
-    for count, (name, candidate, seed) in enumerate(todo, 1):
-        problem = PROBLEMS[name]
-        if problem.needs_data and "EDGEMASK_DATA" not in os.environ:
-            print(f"{name}: left out, EDGEMASK_DATA is not set")
-            continue
-        record = run_one(problem, candidate, chosen[candidate], seed)
-        with (folder / f"{name}.jsonl").open("a", encoding="utf-8") as file:
+    missing = [
+        task for task in todo if known[task[0]].needs_data and not os.getenv("EDGEMASK_DATA")
+    ]
+    for name in dict.fromkeys(problem for problem, _, _ in missing):
+        print(f"{name}: left out, EDGEMASK_DATA is not set")
+    tasks = [task for task in todo if task not in missing]
+    if options.jobs == 1:
+        run_tasks(tasks, options.set, options.out)
+        return
+    # Tasks alternate, so that slow problems are shared, too.
+    shares = [(tasks[i :: options.jobs], options.set, options.out) for i in range(options.jobs)]
+    with multiprocessing.get_context("spawn").Pool(options.jobs) as pool:
+        pool.starmap(run_tasks, shares, chunksize=1)
+
+
+def run_tasks(tasks: list[Task], name: str, out: Path) -> None:
+    """Run some candidates of a set, one after the other, and add their records."""
+    torch.set_num_threads(1)
+    for count, (problem, candidate, seed) in enumerate(tasks, 1):
+        found = (PROBLEMS | SIZES)[problem]
+        record = run_one(found, candidate, SETS[name][candidate], seed)
+        with (out / name / f"{problem}.jsonl").open("a", encoding="utf-8") as file:
             file.write(json.dumps(record) + "\n")
         print(
-            f"{count}/{len(todo)}  {name}  {candidate}  seed {seed}: {record['accuracy']:.3f}",
+            f"{count}/{len(tasks)}  {problem}  {candidate}  seed {seed}: {record['accuracy']:.3f}",
             flush=True,
         )
 
@@ -112,6 +142,7 @@ ACTIONS = {
     "report": report,
     "picture": picture,
     "mechanism": mechanism,
+    "scale": scale,
 }
 
 
@@ -122,6 +153,7 @@ def main() -> None:
     parser.add_argument("--set", choices=list(SETS), default="candidates", help="what to run")
     parser.add_argument("--candidates", nargs="+", help="names of the set; default: all")
     parser.add_argument("--seeds", type=seeds, default=seeds("0-2"), help="such as 0-19")
+    parser.add_argument("--jobs", type=int, default=1, help="processes, one thread each")
     parser.add_argument("--against", default=BASELINE, choices=list(CANDIDATES))
     parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()

@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from problems import PROBLEMS
+from problems import PROBLEMS, Problem
 
 from edgemask.reproduce.compare import PairedDifference, paired_difference
 
@@ -28,12 +28,12 @@ def read(folder: Path, name: str = "candidates") -> Records:
     return found
 
 
-def select_problems(wanted: list[str] | None) -> list[str]:
+def select_problems(wanted: list[str] | None, known: Mapping[str, Problem] = PROBLEMS) -> list[str]:
     """Return the problems whose name is or starts with one of those wanted; all without any."""
     words = tuple(f"{word}-" for word in wanted or [""])
-    chosen = [name for name in PROBLEMS if not wanted or f"{name}-".startswith(words)]
+    chosen = [name for name in known if not wanted or f"{name}-".startswith(words)]
     if not chosen:
-        raise SystemExit(f"no problem is called {wanted}; there are: {', '.join(PROBLEMS)}")
+        raise SystemExit(f"no problem is called {wanted}; there are: {', '.join(known)}")
     return chosen
 
 

@@ -1,0 +1,91 @@
+"""Does it hold as the data grow? The same noise on 2,000 to 32,000 images of CIFAR-10.
+
+Length and batch size are varied at 8,000 images, because the share of edges that SEM keeps falls
+with the number of steps.
+"""
+
+from __future__ import annotations
+
+import argparse
+from statistics import fmean
+from typing import Any
+
+from candidates import CANDIDATES
+from problems import SIZES
+from reading import cell, compare, read
+
+from _measure import table
+
+_DRAWN = ("ce sem", "ce capped-0.3", "ce dropconnect-0.3", "ce scale-0.1", "ce adaptive", "elr")
+_VARIED_AT = "cifar10-sym-60-of-8000"
+_VARIED = {
+    "four times as long": ["train.epochs=80"],
+    "batches of 32": ["train.batch_size=32"],
+    "batches of 512": ["train.batch_size=512"],
+}
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "ce": CANDIDATES["ce"],
+    **{name: CANDIDATES[name] for name in _DRAWN},
+    **{
+        f"{name}, {what}": {**CANDIDATES[name], "set": changes}
+        for what, changes in _VARIED.items()
+        for name in ("ce", "ce sem", "ce capped-0.3")
+    },
+}
+
+
+def belongs(problem: str, setting: str) -> bool:
+    """Whether a setting is run on a problem: length and batch size are varied on one."""
+    return problem == _VARIED_AT or setting in ("ce", *_DRAWN)
+
+
+def scale(options: argparse.Namespace) -> None:
+    """Print gains over cross entropy by number of images, and draw them and what SEM keeps."""
+    from matplotlib import pyplot as plt
+
+    records = read(options.out, "scale")
+    rows = [["ce", *(_mean(records[problem, "ce"]) for problem in SIZES)]]
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4))
+    for name in _DRAWN:
+        gains = {}
+        for problem in SIZES:
+            mine, plain = records[problem, name], records[problem, "ce"]
+            gains[problem] = compare(mine, plain, sorted(set(mine) & set(plain)))
+        rows.append([name, *(cell(gain) or "not run" for gain in gains.values())])
+        known = [(_images(p), 100 * gain.mean) for p, gain in gains.items() if gain is not None]
+        if known:
+            left.plot(*zip(*known, strict=True), "o-", label=name)
+    table(["gain over ce", *(f"{_images(problem):,} images" for problem in SIZES)], rows)
+    left.axhline(0, color="black", lw=0.8)
+    left.set(xscale="log", xlabel="images", ylabel="gain over cross entropy, points")
+    left.legend(fontsize=7)
+
+    print()
+    rows = []
+    for what in ("", *(f", {what}" for what in _VARIED)):
+        plain = records[_VARIED_AT, f"ce{what}"]
+        for name in ("ce sem", "ce capped-0.3"):
+            mine = records[_VARIED_AT, f"{name}{what}"]
+            gain = compare(mine, plain, sorted(set(mine) & set(plain)))
+            kept = [record["retention"] for record in mine.values()]
+            rows.append(
+                [f"{name}{what}", _mean(mine), cell(gain), f"{100 * fmean(kept):.0f}"]
+                if kept
+                else [f"{name}{what}", "not run", "", ""]
+            )
+            for record in list(mine.values())[:1]:
+                right.plot(*zip(*record["retention_by_epoch"], strict=True), label=f"{name}{what}")
+    table(["8,000 images", "accuracy", "over ce alike", "edges kept, %"], rows)
+    right.set(xlabel="epoch", ylabel="share of edges kept", xscale="log")
+    right.legend(fontsize=6)
+    figure.tight_layout()
+    figure.savefig(options.out / "scale.png", dpi=110)
+
+
+def _images(problem: str) -> int:
+    return int(problem.rpartition("-")[2])
+
+
+def _mean(runs: dict[int, Any]) -> str:
+    return f"{100 * fmean(r['accuracy'] for r in runs.values()):.1f}" if runs else "not run"

@@ -154,9 +154,9 @@ def _notes(
     if protocols and plan.preset.name != "smoke":
         notes.append(f"Noise protocol: {', '.join(protocols)}.")
     reasons: dict[str, int] = {}
-    known = {result.place for result in results}
+    numbers = {result.place for result in results}
     for cell in plan.of(experiment):
-        if cell.state in ("skipped", "failed", "waits") and cell.place not in known:
+        if cell.state in ("skipped", "failed", "waits") and cell.place not in numbers:
             text = f"{cell.state}: {cell.reason}"
             reasons[text] = reasons.get(text, 0) + 1
     notes += [f"{text} ({count} cells)" for text, count in reasons.items()]

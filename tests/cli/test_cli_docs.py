@@ -12,6 +12,7 @@ from typer.main import get_command
 
 from edgemask.cli.app import app
 from edgemask.engine import resolve
+from edgemask.engine.batch_size import batch_size_for
 from edgemask.engine.default import DEFAULT_TRAINING
 from sweeps import sweep
 
@@ -59,10 +60,14 @@ def test_defaults_in_the_help_are_those_of_the_config():
     true = {
         "data": config.data.spec, "head": config.head.name,
         "method": config.method.name, "epochs": config.train.epochs, "lr": config.optim.lr,
-        "batch-size": config.train.batch_size, "seed": config.train.seed,
+        "seed": config.train.seed,
         "noise-seed": config.noise.seed, "track": config.log.trackers[0],
     }  # fmt: skip
     assert {key: yaml.safe_load(said[key]) for key in true} == true
+    line = "(default: 128; 64 for fewer than 10,000 images, 32 for fewer than 2,000)"
+    assert re.search(r"^\| `--batch-size N` .*" + re.escape(line), PAGE, re.MULTILINE)
+    sizes = [batch_size_for(samples) for samples in (1_999, 2_000, 9_999, 10_000)]
+    assert [*sizes, config.train.batch_size] == [32, 64, 64, 128, 128]
     line = "(default: elr where no head, method or recipe is named, else ce)"
     assert re.search(r"^\| `--loss NAME` .*" + re.escape(line), PAGE, re.MULTILINE)
     assert DEFAULT_TRAINING["loss"]["name"] == "elr"

@@ -11,7 +11,8 @@
     python benchmarks/suite scale
 
 ``run`` adds one line per run to ``results/suite/SET/PROBLEM.jsonl`` and skips what is there
-already, so that it can be stopped and started again; ``--jobs`` shares the runs among processes.
+already. It can be stopped at any moment: the same command continues, also inside a run, whose
+folder stays below ``--runs`` until its line is written. ``--jobs`` is the number of processes.
 ``table`` prints mean gains in points with 95 % intervals over paired seeds. ``choose`` applies the
 rule that docs/defaults.md states, ``report`` prints its table for the candidate that was chosen, or
 is named, and ``picture`` draws all gains. The sets ``mechanism`` and ``scale`` ask why masking
@@ -23,56 +24,62 @@ from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
 import os
+import re
+import shutil
 import sys
-import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-import torch
 from candidates import BASELINE, CANDIDATES
 from choice import choose, picture, report, show
 from mechanism import SETTINGS, mechanism
+from mechanism import belongs as in_mechanism
 from problems import PROBLEMS, SIZES, Problem
 from reading import RESULTS, read, select_problems
 from sizes import SETTINGS as SCALE_SETTINGS
-from sizes import belongs, scale
+from sizes import belongs as in_scale
+from sizes import scale
 
-import edgemask as em
-from edgemask.engine.job import code_commit
+from edgemask.engine import Config, Run
+from edgemask.engine.compose import compose
+from edgemask.engine.job import JobResult, RunJob, job_record
+from edgemask.engine.jobs import JobRunner
 
 SETS = {
     "candidates": CANDIDATES,
     "mechanism": {name: arguments for name, (_, arguments) in SETTINGS.items()},
     "scale": SCALE_SETTINGS,
 }
+BELONGS = {"mechanism": in_mechanism, "scale": in_scale}
 Task = tuple[str, str, int]
 
 
-def run_one(problem: Problem, candidate: str, changes: dict[str, Any], seed: int) -> dict[str, Any]:
-    """Train a candidate on a problem and return what is recorded of it."""
-    arguments = {**problem.arguments(seed), **changes}
-    factor = arguments.pop("lr_factor", None)
-    if factor is not None:
-        arguments["lr"] = factor * problem.lr
-    started = time.process_time()
-    with tempfile.TemporaryDirectory() as folder:
-        run = em.fit(**arguments, out=Path(folder) / "run")
-        summary, history = run.summary, run.history
+def config_of(problem: Problem, changes: dict[str, Any], seed: int) -> Config:
+    """Return the config of a run: the arguments of a problem, changed by those of a candidate."""
+    keywords = {**problem.arguments(seed), **changes}
+    if (factor := keywords.pop("lr_factor", None)) is not None:
+        keywords["lr"] = factor * problem.lr
+    settings, sets = keywords.pop("settings", None), keywords.pop("set", ())
+    if "select" in changes and problem.test_every > 1:
+        sets = [*sets, f"eval.every={problem.test_every}"]
+    return compose(keywords.pop("recipe", None), None, keywords, sets, settings=settings)[0]
+
+
+def record_of(task: Task, folder: Path) -> dict[str, Any]:
+    """Return what is recorded of a finished run."""
+    run = Run(folder)
+    summary, history = run.summary, run.history
     chosen = summary.get("selected")
     last = summary["test/accuracy"]["last"]
-    recalls = (chosen or summary)["per_class_accuracy"]
+    job = job_record(folder)
     return {
-        "problem": problem.name,
-        "candidate": candidate,
-        "seed": seed,
+        **dict(zip(("problem", "candidate", "seed"), task, strict=True)),
         "accuracy": chosen["test/accuracy"] if chosen else last,
         "last": last,
-        "worst_recall": min(recalls),
+        "worst_recall": min((chosen or summary)["per_class_accuracy"]),
         "fitted": next((e["fitted"] for e in reversed(history) if "fitted" in e), None),
         "memorised": summary.get("memorised"),
         "retention": summary.get("head/retention"),
@@ -80,9 +87,9 @@ def run_one(problem: Problem, candidate: str, changes: dict[str, Any], seed: int
             (row["epoch"] + 1, row["head/retention"]) for row in history if "head/retention" in row
         ],
         "wrong": summary["noise"].get("realised_rate"),
-        "cpu_seconds": round(time.process_time() - started, 2),
+        "cpu_seconds": round(len(history) * job["cpu_seconds_per_epoch"], 2),
         "config": summary["config_hash"],
-        "commit": code_commit(),
+        "commit": job["commit"],
     }
 
 
@@ -92,41 +99,46 @@ def run(options: argparse.Namespace) -> None:
     (options.out / options.set).mkdir(parents=True, exist_ok=True)
     done = read(options.out, options.set)
     known = SIZES if options.set == "scale" else PROBLEMS
-    todo = [
+    tasks = [
         (problem, candidate, seed)
         for problem in select_problems(options.problems, known)
         for seed in options.seeds
         for candidate in chosen
         if seed not in done[problem, candidate]
-        and (options.set != "scale" or belongs(problem, candidate))
+        and (options.set not in BELONGS or BELONGS[options.set](problem, candidate))
     ]
-    missing = [
-        task for task in todo if known[task[0]].needs_data and not os.getenv("EDGEMASK_DATA")
+    for name in dict.fromkeys(problem for problem, _, _ in tasks):
+        if known[name].needs_data and not os.getenv("EDGEMASK_DATA"):
+            print(f"{name}: left out, EDGEMASK_DATA is not set")
+            tasks = [task for task in tasks if task[0] != name]
+    folders = {
+        options.runs / re.sub(r"[^\w.+]+", "-", f"{options.set} {p} {c} {s}"): (p, c, s)
+        for p, c, s in tasks
+    }
+    jobs = [
+        RunJob(config_of(known[p], SETS[options.set][c], s), folder)
+        for folder, (p, c, s) in folders.items()
     ]
-    for name in dict.fromkeys(problem for problem, _, _ in missing):
-        print(f"{name}: left out, EDGEMASK_DATA is not set")
-    tasks = [task for task in todo if task not in missing]
-    if options.jobs == 1:
-        run_tasks(tasks, options.set, options.out)
-        return
-    # Tasks alternate, so that slow problems are shared, too.
-    shares = [(tasks[i :: options.jobs], options.set, options.out) for i in range(options.jobs)]
-    with multiprocessing.get_context("spawn").Pool(options.jobs) as pool:
-        pool.starmap(run_tasks, shares, chunksize=1)
+    count = 0
 
+    def keep(result: JobResult) -> None:
+        nonlocal count
+        count += 1
+        problem, candidate, seed = task = folders[result.folder]
+        text = f"{result.state}: {result.error}"
+        if result.state == "done":
+            record = record_of(task, result.folder)
+            with (options.out / options.set / f"{problem}.jsonl").open("a") as file:
+                file.write(json.dumps(record) + "\n")
+            shutil.rmtree(result.folder)
+            text = f"{record['accuracy']:.3f}"
+        print(f"{count}/{len(jobs)}  {problem}  {candidate}  seed {seed}: {text}", flush=True)
 
-def run_tasks(tasks: list[Task], name: str, out: Path) -> None:
-    """Run some candidates of a set, one after the other, and add their records."""
-    torch.set_num_threads(1)
-    for count, (problem, candidate, seed) in enumerate(tasks, 1):
-        found = (PROBLEMS | SIZES)[problem]
-        record = run_one(found, candidate, SETS[name][candidate], seed)
-        with (out / name / f"{problem}.jsonl").open("a", encoding="utf-8") as file:
-            file.write(json.dumps(record) + "\n")
-        print(
-            f"{count}/{len(tasks)}  {problem}  {candidate}  seed {seed}: {record['accuracy']:.3f}",
-            flush=True,
-        )
+    runner = JobRunner(workers=options.jobs, imports=("problems", "controls"))
+    # Those that were finished, but whose line was not written, are not reported as progress.
+    for result in runner.run(jobs, keep):
+        if result.folder.exists() and result.state == "done":
+            keep(result)
 
 
 def seeds(text: str) -> list[int]:
@@ -154,6 +166,7 @@ def main() -> None:
     parser.add_argument("--candidates", nargs="+", help="names of the set; default: all")
     parser.add_argument("--seeds", type=seeds, default=seeds("0-2"), help="such as 0-19")
     parser.add_argument("--jobs", type=int, default=1, help="processes, one thread each")
+    parser.add_argument("--runs", type=Path, default=Path("runs/suite"), help="unfinished runs")
     parser.add_argument("--against", default=BASELINE, choices=list(CANDIDATES))
     parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()

@@ -63,7 +63,7 @@ def config_of(problem: Problem, changes: dict[str, Any], seed: int) -> Config:
     if (factor := keywords.pop("lr_factor", None)) is not None:
         keywords["lr"] = factor * problem.lr
     settings, sets = keywords.pop("settings", None), keywords.pop("set", ())
-    if "select" in changes and problem.test_every > 1:
+    if "select" in changes:
         sets = [*sets, f"eval.every={problem.test_every}"]
     return compose(keywords.pop("recipe", None), None, keywords, sets, settings=settings)[0]
 

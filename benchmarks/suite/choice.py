@@ -8,7 +8,7 @@ from statistics import fmean
 
 from candidates import BASELINE, CANDIDATES, CHOSEN
 from problems import PROBLEMS
-from reading import cell, family_mean, gains, read
+from reading import cell, family_mean, gains, hours, markdown, read
 
 from _measure import table
 from edgemask.reproduce.compare import PairedDifference
@@ -59,16 +59,17 @@ def report(options: argparse.Namespace) -> None:
     records = read(options.out)
     candidate = options.candidates[0] if options.candidates else CHOSEN
     columns = (
+        "problem",
         "seeds",
         "CE",
         "default" if candidate == CHOSEN else candidate,
         "gain over CE",
         "over CE, chosen epoch",
         "worst recall",
+        "time",
     )
-    print("| problem |", " | ".join(columns), "| time |")
-    print("| :-- |" + " --: |" * 7)
-    shown = {}
+    rows = []
+    overs: dict[str, dict[str, PairedDifference]] = {BASELINE: {}, EARLY: {}}
     for name in PROBLEMS:
         mine, plain = records[name, candidate], records[name, BASELINE]
         shared = sorted(set(mine) & set(plain) & set(PROBLEMS[name].fresh_seeds))
@@ -79,15 +80,19 @@ def report(options: argparse.Namespace) -> None:
         seeds = dict.fromkeys(PROBLEMS, shared)
         gain = gains(records, candidate, BASELINE, seeds)[name]
         early = gains(records, candidate, EARLY, seeds).get(name)
-        shown[name] = gain
         recall = [fmean(r[seed]["worst_recall"] for seed in shared) for r in (plain, mine)]
         cost = fmean(mine[s]["cpu_seconds"] / plain[s]["cpu_seconds"] for s in shared)
         means = [100 * fmean(r[seed]["accuracy"] for seed in shared) for r in (plain, mine)]
-        print(
-            f"| {name} | {len(shared)}{note} | {means[0]:.1f} | {means[1]:.1f} | {cell(gain)} | "
-            f"{cell(early) or '-'} | {recall[0]:.2f} → {recall[1]:.2f} | {cost:.2f} |"
-        )
-    print(f"\nMean gain over families of noisy problems: {100 * family_mean(shown):+.1f} points")
+        recalls = f"{recall[0]:.2f} → {recall[1]:.2f}"
+        row = [name, f"{len(shared)}{note}", f"{means[0]:.1f}", f"{means[1]:.1f}", cell(gain)]
+        rows.append([*row, cell(early) or "-", recalls, f"{cost:.2f}"])
+        overs[BASELINE][name] = gain
+        if early is not None:
+            overs[EARLY][name] = early
+    markdown(columns, rows)
+    over = [f"{100 * family_mean(found):+.1f} over {name}" for name, found in overs.items()]
+    print(f"\nMean gain over families of noisy problems, in points: {'; '.join(over)}.")
+    print(f"All candidates together: {hours(records)}.")
 
 
 def picture(options: argparse.Namespace) -> None:

@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import argparse
 from collections import defaultdict
+from collections.abc import Sequence
 from statistics import fmean
 from typing import Any
 
 import controls  # noqa: F401 - registers its heads
 import numpy as np
-from reading import cell, compare, read, select_problems
+from reading import Records, cell, compare, hours, markdown, read, select_problems
 
-from _measure import table
 from edgemask.reproduce.compare import paired_difference
 
 Setting = tuple[str, dict[str, Any]]
 
 KEEP = (0.5, 0.35, 0.2, 0.1)
+COLOURS = [f"C{i}" for i in range(10)] + ["black"]
+_TABLES, _PICTURES = ("wine", "cancer", "digits"), ("cifar10",)
 
 SETTINGS: dict[str, Setting] = {
     "linear": ("plain", {"loss": "ce"}),
@@ -78,41 +80,70 @@ def mechanism(options: argparse.Namespace) -> None:
 
     records = read(options.out, "mechanism")
     problems = [name for name in select_problems(options.problems) if records[name, "linear"]]
-    figure, axes = plt.subplots(1, len(problems), figsize=(5 * len(problems), 4.5), squeeze=False)
+    figure, axes = plt.subplots(1, len(problems), figsize=(4 * len(problems), 4), squeeze=False)
+    colours = dict(zip(dict.fromkeys(kind for kind, _ in SETTINGS.values()), COLOURS, strict=False))
     rows = [[name] for name in SETTINGS]
+    explained = ["a cubic in the share fitted explains"]
     for problem, axis in zip(problems, axes[0], strict=True):
         base = records[problem, "linear"]
         points: dict[str, list[tuple[float, float]]] = defaultdict(list)
         for row, (name, (kind, _)) in zip(rows, SETTINGS.items(), strict=True):
             runs = records[problem, name]
             shared = sorted(set(runs) & set(base))
-            row.append(cell(compare(runs, base, shared)))
-            row.append(f"{100 * fmean(r['fitted'] for r in runs.values()):.0f}" if runs else "")
-            if runs:
-                accuracy = fmean(r["accuracy"] for r in runs.values())
-                points[kind].append((fmean(r["fitted"] for r in runs.values()), accuracy))
+            if not shared:
+                row += ["", ""]
+                continue
+            accuracy = fmean(runs[seed]["accuracy"] for seed in shared)
+            fitted = fmean(runs[seed]["fitted"] for seed in shared)
+            plain = name == "linear"
+            row.append(
+                f"{100 * accuracy:.1f}" if plain else cell(compare(runs, base, shared)) or ""
+            )
+            row.append(f"{100 * fitted:.0f}")
+            points[kind].append((fitted, accuracy))
         for kind, pairs in points.items():
-            axis.plot(*zip(*sorted(pairs), strict=True), "o-", label=kind, alpha=0.8)
+            xs, ys = 100 * np.array(sorted(pairs)).T
+            axis.plot(xs, ys, "o-", label=kind, color=colours[kind], alpha=0.8)
         everything = np.array([pair for pairs in points.values() for pair in pairs])
-        fit = np.polyfit(*everything.T, 3)
-        residual = everything[:, 1] - np.polyval(fit, everything[:, 0])
-        share = 1 - residual.var() / everything[:, 1].var()
-        axis.set(title=f"{problem}: a cubic explains {share:.0%}", xlabel="given labels fitted")
-    axes[0][0].set_ylabel("accuracy on clean test labels")
+        explained += [f"{_explained(everything):.0%}", ""]
+        axis.set(title=problem, xlabel="given labels fitted, %")
+    axes[0][0].set_ylabel("accuracy on clean test labels, %")
     axes[0][-1].legend(fontsize=7)
     figure.tight_layout()
     figure.savefig(options.out / "mechanism.png", dpi=110)
-    table(["setting", *(word for name in problems for word in (name, "fitted, %"))], rows)
+
+    seeds = [f"{name} ({len(records[name, 'linear'])} seeds)" for name in problems]
+    markdown(["setting", *(w for name in seeds for w in (name, "fitted, %"))], [*rows, explained])
+    print("\nThe first row is accuracy, the others are gains over it in points.\n")
+    rows = []
     for cap in (0.3, 0.1):
         for control in ("equal activation", "equal edges"):
-            found = []
-            for problem in problems:
-                scored, matched = (
-                    records[problem, f"capped {cap}"],
-                    records[problem, f"as capped {cap}, {control}"],
-                )
-                shared = sorted(set(scored) & set(matched))
-                found += [(scored[s]["accuracy"], matched[s]["accuracy"]) for s in shared]
-            if found:
-                gain = paired_difference(*zip(*found, strict=True))
-                print(f"capped {cap} over chance at {control}: {cell(gain)} ({len(found)} pairs)")
+            row = [f"`capped` {cap} minus chance at {control}"]
+            for part in (_TABLES, _PICTURES, (*_TABLES, *_PICTURES)):
+                row.append(_against_chance(records, cap, control, problems, part))
+            rows.append(row)
+    markdown(["choosing edges by score", "tables", "CIFAR-10", "all"], rows)
+    print(f"\n{hours(records)}")
+
+
+def _explained(points: np.ndarray) -> float:
+    """Return the share of the variance of the accuracy that a cubic in the first column has."""
+    fitted, accuracy = points.T
+    residual = accuracy - np.polyval(np.polyfit(fitted, accuracy, 3), fitted)
+    return float(1 - residual.var() / accuracy.var())
+
+
+def _against_chance(
+    records: Records, cap: float, control: str, problems: Sequence[str], names: tuple[str, ...]
+) -> str:
+    """Return how much choosing edges gains over dropping as many by chance, over all pairs."""
+    pairs = []
+    for problem in problems:
+        if problem.startswith(names):
+            scored = records[problem, f"capped {cap}"]
+            matched = records[problem, f"as capped {cap}, {control}"]
+            shared = sorted(set(scored) & set(matched))
+            pairs += [(scored[s]["accuracy"], matched[s]["accuracy"]) for s in shared]
+    if not pairs:
+        return "not run"
+    return f"{cell(paired_difference(*zip(*pairs, strict=True)), digits=2)} ({len(pairs)} pairs)"

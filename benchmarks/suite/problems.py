@@ -110,22 +110,33 @@ def _thin(x: np.ndarray, y: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarr
     return x[rows], y[rows]
 
 
+def _at_the_end(epochs: int, **train: Any) -> Arguments:
+    """Return settings of a run that is tested and recorded after its last epoch alone."""
+    return {
+        "train": {"epochs": epochs, "record_every": epochs, **train},
+        "eval": {"every": epochs},
+    }
+
+
 def digits(spec: str, seed: int) -> Arguments:
     """Return the digits as pictures of 8 x 8 pixels."""
-    arguments = {"data": "digits", "noise": spec, "epochs": 30, "batch_size": 128, "seed": seed}
-    return arguments | ({"settings": {"noise": {"seed": seed}}} if spec != "clean" else {})
+    settings = _at_the_end(30)
+    if spec != "clean":
+        settings["noise"] = {"seed": seed}
+    return {
+        "data": "digits",
+        "noise": spec,
+        "settings": settings,
+        "batch_size": 128,
+        "seed": seed,
+    }
 
 
 def cifar(dataset: str, spec: str, seed: int, *, images: int | None = None) -> Arguments:
-    """Return a part of CIFAR-10 or CIFAR-100, tested and recorded after the last epoch alone."""
+    """Return a part of CIFAR-10 or CIFAR-100."""
     settings: dict[str, Any] = {
+        **_at_the_end(CIFAR_EPOCHS, precision="bf16"),
         "model": CIFAR_NETWORK,
-        "train": {
-            "epochs": CIFAR_EPOCHS,
-            "record_every": CIFAR_EPOCHS,
-            "precision": "bf16",
-        },
-        "eval": {"every": CIFAR_EPOCHS},
         "data": {"limit": images or CIFAR_IMAGES[dataset], "views": f"{dataset}/flip"},
         "optim": {"lr": CIFAR_LR[dataset]},
     }
@@ -176,9 +187,11 @@ def features(problem: str, seed: int, *, epochs: int = 40, batch_size: int = 32)
     """Return the arguments of a run on rows of features."""
     return {
         "data": "suite",
-        "settings": {"data": {"options": {"problem": problem, "seed": seed}}},
+        "settings": {
+            "data": {"options": {"problem": problem, "seed": seed}},
+            **_at_the_end(epochs),
+        },
         "model": "mlp",
-        "epochs": epochs,
         "batch_size": batch_size,
         "lr": 0.01,
         "seed": seed,

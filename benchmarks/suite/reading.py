@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -81,10 +81,25 @@ def compare(
     )
 
 
-def cell(gain: PairedDifference | None) -> str:
+def cell(gain: PairedDifference | None, *, digits: int = 1) -> str:
     """Return a gain in points with its interval."""
     if gain is None:
         return ""
+    mean = f"{100 * gain.mean:+.{digits}f}"
     if gain.low is None or gain.high is None:
-        return f"{100 * gain.mean:+.1f}"
-    return f"{100 * gain.mean:+.1f} [{100 * gain.low:+.1f}, {100 * gain.high:+.1f}]"
+        return mean
+    return f"{mean} [{100 * gain.low:+.{digits}f}, {100 * gain.high:+.{digits}f}]"
+
+
+def hours(records: Records) -> str:
+    """Return how many runs there are, and what they cost."""
+    seconds = [record["cpu_seconds"] for runs in records.values() for record in runs.values()]
+    return f"{len(seconds):,} runs, {sum(seconds) / 3600:.1f} core-hours"
+
+
+def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a table in Markdown."""
+    print("| " + " | ".join(header) + " |")
+    print("| :-- |" + " --: |" * (len(header) - 1))
+    for row in rows:
+        print("| " + " | ".join(row) + " |")

@@ -12,11 +12,9 @@ from typing import Any
 
 from candidates import CANDIDATES
 from problems import SIZES
-from reading import cell, compare, read
+from reading import cell, compare, hours, markdown, read
 
-from _measure import table
-
-_DRAWN = ("ce sem", "ce capped-0.3", "ce dropconnect-0.3", "ce scale-0.1", "ce adaptive", "elr")
+_DRAWN = ("ce sem", "ce capped-0.3", "ce dropconnect-0.3", "ce scale-0.1", "elr")
 _VARIED_AT = "cifar10-sym-60-of-8000"
 _VARIED = {
     "four times as long": ["train.epochs=80"],
@@ -45,7 +43,7 @@ def scale(options: argparse.Namespace) -> None:
     from matplotlib import pyplot as plt
 
     records = read(options.out, "scale")
-    rows = [["ce", *(_mean(records[problem, "ce"]) for problem in SIZES)]]
+    rows = [["accuracy of ce", *(_mean(records[problem, "ce"]) for problem in SIZES)]]
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4))
     for name in _DRAWN:
         gains = {}
@@ -56,7 +54,7 @@ def scale(options: argparse.Namespace) -> None:
         known = [(_images(p), 100 * gain.mean) for p, gain in gains.items() if gain is not None]
         if known:
             left.plot(*zip(*known, strict=True), "o-", label=name)
-    table(["gain over ce", *(f"{_images(problem):,} images" for problem in SIZES)], rows)
+    markdown(["gain over ce", *(f"{_images(problem):,} images" for problem in SIZES)], rows)
     left.axhline(0, color="black", lw=0.8)
     left.set(xscale="log", xlabel="images", ylabel="gain over cross entropy, points")
     left.legend(fontsize=7)
@@ -76,7 +74,8 @@ def scale(options: argparse.Namespace) -> None:
             )
             for record in list(mine.values())[:1]:
                 right.plot(*zip(*record["retention_by_epoch"], strict=True), label=f"{name}{what}")
-    table(["8,000 images", "accuracy", "over ce alike", "edges kept, %"], rows)
+    markdown(["8,000 images", "accuracy", "over ce alike", "edges kept, %"], rows)
+    print(f"\n{hours(records)}")
     right.set(xlabel="epoch", ylabel="share of edges kept", xscale="log")
     right.legend(fontsize=6)
     figure.tight_layout()

@@ -87,6 +87,7 @@ def record_of(task: Task, folder: Path) -> dict[str, Any]:
             (row["epoch"] + 1, row["head/retention"]) for row in history if "head/retention" in row
         ],
         "wrong": summary["noise"].get("realised_rate"),
+        "epoch_seconds": job["cpu_seconds_per_epoch"],
         "cpu_seconds": round(len(history) * job["cpu_seconds_per_epoch"], 2),
         "config": summary["config_hash"],
         "commit": job["commit"],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
-from statistics import fmean
+from statistics import fmean, median
 
 from candidates import BASELINE, CANDIDATES, CHOSEN
 from problems import PROBLEMS
@@ -39,19 +39,25 @@ def loses(gain: PairedDifference) -> bool:
 
 
 def choose(options: argparse.Namespace) -> None:
-    """Print the candidate with the largest mean gain among those that are safe everywhere."""
+    """Print the candidates: first those that are safe on all problems, by their mean gain."""
     records = read(options.out)
     ranking = []
     seeds = {name: problem.choosing_seeds for name, problem in PROBLEMS.items()}
+    needed = [name for name in PROBLEMS if set(records[name, BASELINE]) & set(seeds[name])]
     for candidate in CANDIDATES:
         found = gains(records, candidate, BASELINE, seeds)
         if candidate == BASELINE or not found:
             continue
         worse = [name for name, gain in found.items() if loses(gain)]
-        ranking.append((not worse, family_mean(found), candidate, worse))
-    for safe, mean, candidate, worse in sorted(ranking, key=lambda row: row[:2], reverse=True):
-        note = "safe" if safe else "below -1 point on " + ", ".join(worse)
-        print(f"{100 * mean:+6.2f}  {candidate}: {note}")
+        missing = [name for name in needed if name not in found]
+        if worse:
+            note = "below -1 point on " + ", ".join(worse)
+        else:
+            note = "safe so far, not run on " + ", ".join(missing) if missing else "safe"
+        place = (bool(worse), bool(missing), -family_mean(found))
+        ranking.append((place, f"{100 * family_mean(found):+6.2f}  {candidate}: {note}"))
+    for _, line in sorted(ranking):
+        print(line)
 
 
 def report(options: argparse.Namespace) -> None:
@@ -81,11 +87,15 @@ def report(options: argparse.Namespace) -> None:
         gain = gains(records, candidate, BASELINE, seeds)[name]
         early = gains(records, candidate, EARLY, seeds).get(name)
         recall = [fmean(r[seed]["worst_recall"] for seed in shared) for r in (plain, mine)]
-        cost = fmean(mine[s]["cpu_seconds"] / plain[s]["cpu_seconds"] for s in shared)
+        ratios = [
+            mine[s]["epoch_seconds"] / plain[s]["epoch_seconds"]
+            for s in shared
+            if "epoch_seconds" in mine[s] and "epoch_seconds" in plain[s]
+        ]
         means = [100 * fmean(r[seed]["accuracy"] for seed in shared) for r in (plain, mine)]
         recalls = f"{recall[0]:.2f} → {recall[1]:.2f}"
         row = [name, f"{len(shared)}{note}", f"{means[0]:.1f}", f"{means[1]:.1f}", cell(gain)]
-        rows.append([*row, cell(early) or "-", recalls, f"{cost:.2f}"])
+        rows.append([*row, cell(early) or "-", recalls, f"{median(ratios):.2f}" if ratios else "-"])
         overs[BASELINE][name] = gain
         if early is not None:
             overs[EARLY][name] = early

@@ -4,20 +4,22 @@
     python benchmarks/suite table [--against "ce, chosen epoch"]
     python benchmarks/suite choose
     python benchmarks/suite report [--candidates NAME]
-    python benchmarks/suite picture
     python benchmarks/suite run --set mechanism --problems wine-sym-40 [--seeds 0-19]
     python benchmarks/suite mechanism [--problems NAME ...]
     python benchmarks/suite run --set scale --seeds 0-1 --jobs 2
     python benchmarks/suite scale
+    python benchmarks/suite pictures
+    python benchmarks/suite pages [--check]
 
 ``run`` adds one line per run to ``results/suite/SET/PROBLEM.jsonl`` and skips what is there
 already. It can be stopped at any moment: the same command continues, also inside a run, whose
 folder stays below ``--runs`` until its line is written. ``--jobs`` is the number of processes.
+
 ``table`` prints mean gains in points with 95 % intervals over paired seeds. ``choose`` applies the
-rule that docs/defaults.md states, ``report`` prints its table for the candidate that was chosen, or
-is named, and ``picture`` draws all gains. The sets ``mechanism`` and ``scale`` ask why masking
-helps, and whether it does as the data grow; the actions of those names print their tables and draw
-``results/suite/mechanism.png`` and ``scale.png``.
+rule that docs/defaults.md states, and ``report`` prints the table of the candidate that was chosen,
+or is named. The sets ``mechanism`` and ``scale`` ask why masking helps, and whether it does as the
+data grow; the actions of those names print their tables. ``pictures`` draws all three into
+``results/suite``, and ``pages`` puts the tables into docs/.
 """
 
 from __future__ import annotations
@@ -28,20 +30,19 @@ import os
 import re
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+import choice
+import mechanism
+import pages
+import sizes
 from candidates import BASELINE, CANDIDATES
-from choice import choose, picture, report, show
-from mechanism import SETTINGS, mechanism
-from mechanism import belongs as in_mechanism
 from problems import PROBLEMS, SIZES, Problem
 from reading import RESULTS, read, select_problems
-from sizes import SETTINGS as SCALE_SETTINGS
-from sizes import belongs as in_scale
-from sizes import scale
 
 from edgemask.engine import Config, Run
 from edgemask.engine.compose import compose
@@ -50,21 +51,21 @@ from edgemask.engine.jobs import JobRunner
 
 SETS = {
     "candidates": CANDIDATES,
-    "mechanism": {name: arguments for name, (_, arguments) in SETTINGS.items()},
-    "scale": SCALE_SETTINGS,
+    "mechanism": {name: arguments for name, (_, arguments) in mechanism.SETTINGS.items()},
+    "scale": sizes.SETTINGS,
 }
-BELONGS = {"mechanism": in_mechanism, "scale": in_scale}
+BELONGS = {"mechanism": mechanism.belongs, "scale": sizes.belongs}
 Task = tuple[str, str, int]
 
 
 def config_of(problem: Problem, changes: dict[str, Any], seed: int) -> Config:
     """Return the config of a run: the arguments of a problem, changed by those of a candidate."""
     keywords = {**problem.arguments(seed), **changes}
+    settings, sets = keywords.pop("settings", None), list(keywords.pop("set", ()))
     if (factor := keywords.pop("lr_factor", None)) is not None:
-        keywords["lr"] = factor * problem.lr
-    settings, sets = keywords.pop("settings", None), keywords.pop("set", ())
+        sets.append(f"optim.lr={factor * problem.lr:g}")
     if "select" in changes:
-        sets = [*sets, f"eval.every={problem.test_every}"]
+        sets.append(f"eval.every={problem.test_every}")
     return compose(keywords.pop("recipe", None), None, keywords, sets, settings=settings)[0]
 
 
@@ -148,18 +149,25 @@ def seeds(text: str) -> list[int]:
     return list(range(int(first), int(last or first) + 1))
 
 
-ACTIONS = {
+def draw(options: argparse.Namespace) -> None:
+    """Draw all pictures."""
+    for part in (choice, mechanism, sizes):
+        part.draw(options)
+
+
+ACTIONS: dict[str, Callable[[argparse.Namespace], None]] = {
     "run": run,
-    "table": show,
-    "choose": choose,
-    "report": report,
-    "picture": picture,
-    "mechanism": mechanism,
-    "scale": scale,
+    "table": choice.show,
+    "choose": choice.choose,
+    "report": choice.report,
+    "mechanism": mechanism.mechanism,
+    "scale": sizes.scale,
+    "pictures": draw,
+    "pages": lambda options: pages.fill(options, main),
 }
 
 
-def main() -> None:
+def main(words: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("action", choices=list(ACTIONS))
     parser.add_argument("--problems", nargs="+", help="names or their first words; default: all")
@@ -170,7 +178,8 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, default=Path("runs/suite"), help="unfinished runs")
     parser.add_argument("--against", default=BASELINE, choices=list(CANDIDATES))
     parser.add_argument("--out", type=Path, default=RESULTS)
-    options = parser.parse_args()
+    parser.add_argument("--check", action="store_true", help="fail where pages are out of date")
+    options = parser.parse_args(words)
     ACTIONS[options.action](options)
 
 

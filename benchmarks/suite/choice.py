@@ -105,7 +105,7 @@ def report(options: argparse.Namespace) -> None:
     print(f"All candidates together: {hours(records)}.")
 
 
-def picture(options: argparse.Namespace) -> None:
+def draw(options: argparse.Namespace) -> None:
     """Draw the gain over cross entropy on each problem, one line per candidate."""
     from matplotlib import pyplot as plt
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import controls  # noqa: F401 - registers its heads
 import numpy as np
+from problems import PROBLEMS
 from reading import Records, cell, compare, hours, markdown, read, select_problems
 
 from edgemask.reproduce.compare import paired_difference
@@ -75,46 +76,31 @@ def belongs(problem: str, setting: str) -> bool:
 
 
 def mechanism(options: argparse.Namespace) -> None:
-    """Print what each setting does, and draw accuracy against how far given labels are fitted."""
-    from matplotlib import pyplot as plt
-
+    """Print what each setting does, and what choosing edges by score adds."""
     records = read(options.out, "mechanism")
     problems = [name for name in select_problems(options.problems) if records[name, "linear"]]
-    figure, axes = plt.subplots(1, len(problems), figsize=(4 * len(problems), 4), squeeze=False)
-    colours = dict(zip(dict.fromkeys(kind for kind, _ in SETTINGS.values()), COLOURS, strict=False))
     rows = [[name] for name in SETTINGS]
     explained = ["a cubic in the share fitted explains"]
-    for problem, axis in zip(problems, axes[0], strict=True):
+    for problem in problems:
+        points = _points(records, problem)
+        explained += [
+            f"{_explained([pair for pairs in points.values() for pair in pairs]):.0%}",
+            "",
+        ]
         base = records[problem, "linear"]
-        points: dict[str, list[tuple[float, float]]] = defaultdict(list)
-        for row, (name, (kind, _)) in zip(rows, SETTINGS.items(), strict=True):
+        for row, name in zip(rows, SETTINGS, strict=True):
             runs = records[problem, name]
             shared = sorted(set(runs) & set(base))
             if not shared:
                 row += ["", ""]
-                continue
-            accuracy = fmean(runs[seed]["accuracy"] for seed in shared)
-            fitted = fmean(runs[seed]["fitted"] for seed in shared)
-            plain = name == "linear"
-            row.append(
-                f"{100 * accuracy:.1f}" if plain else cell(compare(runs, base, shared)) or ""
-            )
-            row.append(f"{100 * fitted:.0f}")
-            points[kind].append((fitted, accuracy))
-        for kind, pairs in points.items():
-            xs, ys = 100 * np.array(sorted(pairs)).T
-            axis.plot(xs, ys, "o-", label=kind, color=colours[kind], alpha=0.8)
-        everything = np.array([pair for pairs in points.values() for pair in pairs])
-        explained += [f"{_explained(everything):.0%}", ""]
-        axis.set(title=problem, xlabel="given labels fitted, %")
-    axes[0][0].set_ylabel("accuracy on clean test labels, %")
-    axes[0][-1].legend(fontsize=7)
-    figure.tight_layout()
-    figure.savefig(options.out / "mechanism.png", dpi=110)
-
-    seeds = [f"{name} ({len(records[name, 'linear'])} seeds)" for name in problems]
+            elif name == "linear":
+                row += [_percent(runs, shared, "accuracy"), _percent(runs, shared, "fitted")]
+            else:
+                gain = cell(compare(runs, base, shared))
+                row += [gain, _percent(runs, shared, "fitted")]
+    seeds = [f"{name} ({_count(len(records[name, 'linear']))})" for name in problems]
     markdown(["setting", *(w for name in seeds for w in (name, "fitted, %"))], [*rows, explained])
-    print("\nThe first row is accuracy, the others are gains over it in points.\n")
+    print("\nThe first row is accuracy in per cent, the others are gains over it in points.\n")
     rows = []
     for cap in (0.3, 0.1):
         for control in ("equal activation", "equal edges"):
@@ -123,12 +109,52 @@ def mechanism(options: argparse.Namespace) -> None:
                 row.append(_against_chance(records, cap, control, problems, part))
             rows.append(row)
     markdown(["choosing edges by score", "tables", "CIFAR-10", "all"], rows)
-    print(f"\n{hours(records)}")
+    print(f"\n{hours(records)}.")
 
 
-def _explained(points: np.ndarray) -> float:
-    """Return the share of the variance of the accuracy that a cubic in the first column has."""
-    fitted, accuracy = points.T
+def draw(options: argparse.Namespace) -> None:
+    """Draw accuracy on clean labels against how far the given labels are fitted."""
+    from matplotlib import pyplot as plt
+
+    records = read(options.out, "mechanism")
+    problems = [name for name in PROBLEMS if records[name, "linear"]]
+    figure, axes = plt.subplots(1, len(problems), figsize=(4 * len(problems), 4), squeeze=False)
+    kinds = dict.fromkeys(kind for kind, _ in SETTINGS.values())
+    colours = dict(zip(kinds, COLOURS, strict=False))
+    for problem, axis in zip(problems, axes[0], strict=True):
+        for kind, pairs in _points(records, problem).items():
+            xs, ys = 100 * np.array(sorted(pairs)).T
+            axis.plot(xs, ys, "o-", label=kind, color=colours[kind], alpha=0.8)
+        axis.set(title=problem, xlabel="given labels fitted, %")
+    axes[0][0].set_ylabel("accuracy on clean test labels, %")
+    axes[0][-1].legend(fontsize=7)
+    figure.tight_layout()
+    figure.savefig(options.out / "mechanism.png", dpi=110)
+
+
+def _points(records: Records, problem: str) -> dict[str, list[tuple[float, float]]]:
+    """Return the share of given labels fitted and the accuracy of each setting, by kind."""
+    points: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for name, (kind, _) in SETTINGS.items():
+        runs = records[problem, name].values()
+        if runs:
+            point = tuple(fmean(run[key] for run in runs) for key in ("fitted", "accuracy"))
+            points[kind].append(point)
+    return points
+
+
+def _percent(runs: dict[int, Any], seeds: Sequence[int], key: str) -> str:
+    digits = 1 if key == "accuracy" else 0
+    return f"{100 * fmean(runs[seed][key] for seed in seeds):.{digits}f}"
+
+
+def _count(seeds: int) -> str:
+    return f"{seeds} seeds" if seeds > 1 else "one seed"
+
+
+def _explained(points: Sequence[tuple[float, float]]) -> float:
+    """Return the share of the accuracy's variance that a cubic in the share fitted explains."""
+    fitted, accuracy = np.array(points).T
     residual = accuracy - np.polyval(np.polyfit(fitted, accuracy, 3), fitted)
     return float(1 - residual.var() / accuracy.var())
 

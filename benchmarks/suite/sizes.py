@@ -12,7 +12,9 @@ from typing import Any
 
 from candidates import CANDIDATES
 from problems import SIZES
-from reading import cell, compare, hours, markdown, read
+from reading import Records, cell, compare, hours, markdown, read
+
+from edgemask.reproduce.compare import PairedDifference
 
 _DRAWN = ("ce sem", "ce capped-0.3", "ce dropconnect-0.3", "ce scale-0.1", "elr")
 _VARIED_AT = "cifar10-sym-60-of-8000"
@@ -39,47 +41,55 @@ def belongs(problem: str, setting: str) -> bool:
 
 
 def scale(options: argparse.Namespace) -> None:
-    """Print gains over cross entropy by number of images, and draw them and what SEM keeps."""
-    from matplotlib import pyplot as plt
-
+    """Print gains over cross entropy by number of images, and by length and batch size."""
     records = read(options.out, "scale")
     rows = [["accuracy of ce", *(_mean(records[problem, "ce"]) for problem in SIZES)]]
-    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4))
-    for name in _DRAWN:
-        gains = {}
-        for problem in SIZES:
-            mine, plain = records[problem, name], records[problem, "ce"]
-            gains[problem] = compare(mine, plain, sorted(set(mine) & set(plain)))
-        rows.append([name, *(cell(gain) or "not run" for gain in gains.values())])
-        known = [(_images(p), 100 * gain.mean) for p, gain in gains.items() if gain is not None]
-        if known:
-            left.plot(*zip(*known, strict=True), "o-", label=name)
+    rows += [
+        [name, *(cell(_gain(records, problem, name)) or "not run" for problem in SIZES)]
+        for name in _DRAWN
+    ]
     markdown(["gain over ce", *(f"{_images(problem):,} images" for problem in SIZES)], rows)
-    left.axhline(0, color="black", lw=0.8)
-    left.set(xscale="log", xlabel="images", ylabel="gain over cross entropy, points")
-    left.legend(fontsize=7)
-
     print()
     rows = []
     for what in ("", *(f", {what}" for what in _VARIED)):
-        plain = records[_VARIED_AT, f"ce{what}"]
         for name in ("ce sem", "ce capped-0.3"):
             mine = records[_VARIED_AT, f"{name}{what}"]
-            gain = compare(mine, plain, sorted(set(mine) & set(plain)))
-            kept = [record["retention"] for record in mine.values()]
-            rows.append(
-                [f"{name}{what}", _mean(mine), cell(gain), f"{100 * fmean(kept):.0f}"]
-                if kept
-                else [f"{name}{what}", "not run", "", ""]
-            )
-            for record in list(mine.values())[:1]:
-                right.plot(*zip(*record["retention_by_epoch"], strict=True), label=f"{name}{what}")
+            gain = _gain(records, _VARIED_AT, f"{name}{what}", f"ce{what}")
+            kept = [100 * record["retention"] for record in mine.values()]
+            share = f"{fmean(kept):.0f}" if kept else ""
+            rows.append([f"{name}{what}", _mean(mine), cell(gain) or "-", share])
     markdown(["8,000 images", "accuracy", "over ce alike", "edges kept, %"], rows)
-    print(f"\n{hours(records)}")
-    right.set(xlabel="epoch", ylabel="share of edges kept", xscale="log")
+    print(f"\n{hours(records)}.")
+
+
+def draw(options: argparse.Namespace) -> None:
+    """Draw gains over cross entropy by number of images, and what SEM keeps as training goes on."""
+    from matplotlib import pyplot as plt
+
+    records = read(options.out, "scale")
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4))
+    for name in _DRAWN:
+        gains = {_images(problem): _gain(records, problem, name) for problem in SIZES}
+        known = [(images, 100 * gain.mean) for images, gain in gains.items() if gain is not None]
+        if known:
+            left.plot(*zip(*known, strict=True), "o-", label=name)
+    left.axhline(0, color="black", lw=0.8)
+    left.set(xscale="log", xlabel="images", ylabel="gain over cross entropy, points")
+    left.legend(fontsize=7)
+    for what in ("", *(f", {what}" for what in _VARIED)):
+        for name, style in (("ce sem", "-"), ("ce capped-0.3", "--")):
+            for record in list(records[_VARIED_AT, f"{name}{what}"].values())[:1]:
+                epochs, kept = zip(*record["retention_by_epoch"], strict=True)
+                right.plot(epochs, kept, style, label=f"{name}{what}")
+    right.set(xlabel="epoch", ylabel="share of edges kept", xscale="log", ylim=(0, None))
     right.legend(fontsize=6)
     figure.tight_layout()
     figure.savefig(options.out / "scale.png", dpi=110)
+
+
+def _gain(records: Records, problem: str, name: str, over: str = "ce") -> PairedDifference | None:
+    mine, plain = records[problem, name], records[problem, over]
+    return compare(mine, plain, sorted(set(mine) & set(plain)))
 
 
 def _images(problem: str) -> int:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import argparse
 import math
+from collections.abc import Collection
 from statistics import fmean, median
 
 from candidates import BASELINE, CANDIDATES, CHOSEN
 from problems import PROBLEMS
-from reading import cell, family_mean, gains, hours, markdown, read
+from reading import Records, cell, family_mean, gains, hours, markdown, read
 
 from _measure import table
 from edgemask.reproduce.compare import PairedDifference
 
 LARGEST_LOSS = -0.01  # no interval of a candidate may lie wholly below
 SINGLE_LOSS = -0.03  # nor may a single run, which has no interval
+LONGEST = 1.3  # times the time of cross entropy
+LEAST_RECALL = 0.1  # of cross entropy's worst class; below it, a class is already lost
 EARLY = "ce, chosen epoch"
 
 
@@ -48,16 +51,44 @@ def choose(options: argparse.Namespace) -> None:
         found = gains(records, candidate, BASELINE, seeds)
         if candidate == BASELINE or not found:
             continue
-        worse = [name for name, gain in found.items() if loses(gain)]
+        faults = {
+            "below -1 point on": [name for name, gain in found.items() if loses(gain)],
+            "worst class below half on": [
+                name for name in found if loses_a_class(records, name, candidate, seeds[name])
+            ],
+            f"over {LONGEST} times the time on": [
+                name for name in found if (cost(records, name, candidate) or 0) > LONGEST
+            ],
+        }
         missing = [name for name in needed if name not in found]
-        if worse:
-            note = "below -1 point on " + ", ".join(worse)
-        else:
-            note = "safe so far, not run on " + ", ".join(missing) if missing else "safe"
-        place = (bool(worse), bool(missing), -family_mean(found))
-        ranking.append((place, f"{100 * family_mean(found):+6.2f}  {candidate}: {note}"))
+        notes = [f"{fault} {', '.join(names)}" for fault, names in faults.items() if names]
+        if not notes:
+            notes = [f"safe so far, not run on {', '.join(missing)}" if missing else "safe"]
+        place = (any(faults.values()), bool(missing), -family_mean(found))
+        ranking.append(
+            (place, f"{100 * family_mean(found):+6.2f}  {candidate}: {'; '.join(notes)}")
+        )
     for _, line in sorted(ranking):
         print(line)
+
+
+def cost(records: Records, problem: str, candidate: str) -> float | None:
+    """Return the time of a candidate over that of cross entropy, the median over paired seeds."""
+    mine, plain = records[problem, candidate], records[problem, BASELINE]
+    ratios = [
+        mine[seed]["epoch_seconds"] / plain[seed]["epoch_seconds"]
+        for seed in set(mine) & set(plain)
+        if "epoch_seconds" in mine[seed] and "epoch_seconds" in plain[seed]
+    ]
+    return median(ratios) if ratios else None
+
+
+def loses_a_class(records: Records, problem: str, candidate: str, seeds: Collection[int]) -> bool:
+    """Whether the worst class has less than half the recall that it has with cross entropy."""
+    mine, plain = records[problem, candidate], records[problem, BASELINE]
+    shared = set(mine) & set(plain) & set(seeds)
+    before, after = (fmean(r[seed]["worst_recall"] for seed in shared) for r in (plain, mine))
+    return before >= LEAST_RECALL and after < before / 2
 
 
 def report(options: argparse.Namespace) -> None:
@@ -87,15 +118,11 @@ def report(options: argparse.Namespace) -> None:
         gain = gains(records, candidate, BASELINE, seeds)[name]
         early = gains(records, candidate, EARLY, seeds).get(name)
         recall = [fmean(r[seed]["worst_recall"] for seed in shared) for r in (plain, mine)]
-        ratios = [
-            mine[s]["epoch_seconds"] / plain[s]["epoch_seconds"]
-            for s in shared
-            if "epoch_seconds" in mine[s] and "epoch_seconds" in plain[s]
-        ]
+        time = cost(records, name, candidate)
         means = [100 * fmean(r[seed]["accuracy"] for seed in shared) for r in (plain, mine)]
         recalls = f"{recall[0]:.2f} → {recall[1]:.2f}"
         row = [name, f"{len(shared)}{note}", f"{means[0]:.1f}", f"{means[1]:.1f}", cell(gain)]
-        rows.append([*row, cell(early) or "-", recalls, f"{median(ratios):.2f}" if ratios else "-"])
+        rows.append([*row, cell(early) or "-", recalls, f"{time:.2f}" if time else "-"])
         overs[BASELINE][name] = gain
         if early is not None:
             overs[EARLY][name] = early

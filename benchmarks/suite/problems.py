@@ -170,11 +170,26 @@ def read_news() -> DataBundle:
     )
 
 
+def read_clusters(seed: int, *, classes: int = 1000, samples: int = 10_000) -> DataBundle:
+    """Return made data: clusters around 1,000 centres, ten samples of each to train on."""
+    rng = np.random.default_rng(seed)
+    centres = 0.62 * rng.normal(size=(classes, 48))
+
+    def draw(count: int) -> tuple[np.ndarray, np.ndarray]:
+        labels = np.arange(count) % classes
+        return (centres[labels] + rng.normal(size=(count, 48))).astype(np.float32), labels
+
+    (x, y), (x_test, y_test) = draw(samples), draw(samples // 2)
+    return from_arrays(x, y, y_clean=y, x_test=x_test, y_test=y_test, name="clusters")
+
+
 @functools.lru_cache(maxsize=4)
 def read_features(problem: str, seed: int) -> DataBundle:
     """Return the data of a problem whose samples are rows of features."""
     if problem == "agnews":
         return read_news()
+    if problem == "clusters-clean":
+        return read_clusters(seed)
     for table in TABLES:
         if problem.startswith(f"{table}-"):
             rare = problem.startswith(f"{table}-rare-")
@@ -183,7 +198,9 @@ def read_features(problem: str, seed: int) -> DataBundle:
     raise em.UserError(f"the suite has no table {problem!r}")
 
 
-def features(problem: str, seed: int, *, epochs: int = 40, batch_size: int = 32) -> Arguments:
+def features(
+    problem: str, seed: int, *, epochs: int = 40, batch_size: int = 32, lr: float = 0.01
+) -> Arguments:
     """Return the arguments of a run on rows of features."""
     return {
         "data": "suite",
@@ -193,7 +210,7 @@ def features(problem: str, seed: int, *, epochs: int = 40, batch_size: int = 32)
         },
         "model": "mlp",
         "batch_size": batch_size,
-        "lr": 0.01,
+        "lr": lr,
         "seed": seed,
     }
 
@@ -227,6 +244,8 @@ def _all() -> list[Problem]:
         problems.append(
             Problem(name, family, kind != "clean", arguments, needs_data=True, test_every=2)
         )
+    arguments = functools.partial(features, "clusters-clean", epochs=20, batch_size=128, lr=0.05)
+    problems.append(Problem("clusters-clean", "many classes", noisy=False, arguments=arguments))
     arguments = functools.partial(features, "agnews", epochs=20, batch_size=64)
     problems.append(
         Problem("agnews", "labels by people", noisy=True, arguments=arguments, needs_data=True)

@@ -16,6 +16,21 @@ from edgemask.heads.steps import MaskingHead
 Device = torch.device | str | None
 
 
+class AddDecay(torch.autograd.Function):
+    """A parameter as it is, with ``decay`` times itself added to its gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, parameter: Tensor, decay: float) -> Tensor:
+        ctx.save_for_backward(parameter)
+        ctx.decay = decay
+        return parameter.view_as(parameter)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        (parameter,) = ctx.saved_tensors
+        return grad + ctx.decay * parameter, None
+
+
 class DecayedLinear(nn.Linear):
     """A linear layer with an L2 term of its own: its gradient gets ``decay`` times the weights."""
 
@@ -31,8 +46,14 @@ class DecayedLinear(nn.Linear):
     ):
         super().__init__(in_features, out_features, bias, device, dtype)
         self.decay = decay
-        for parameter in self.parameters():
-            parameter.register_hook(lambda grad, p=parameter: grad + decay * p.detach())
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Apply the layer; the backward pass adds the L2 term."""
+        weight, bias = (
+            None if parameter is None else AddDecay.apply(parameter, self.decay)
+            for parameter in (self.weight, self.bias)
+        )
+        return linear(input, weight, bias)
 
 
 class BoundedLinear(nn.Linear):

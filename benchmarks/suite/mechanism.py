@@ -127,9 +127,10 @@ def draw(options: argparse.Namespace) -> None:
             axis.plot(xs, ys, "o-", label=kind, color=colours[kind], alpha=0.8)
         axis.set(title=problem, xlabel="given labels fitted, %")
     axes[0][0].set_ylabel("accuracy on clean test labels, %")
-    axes[0][-1].legend(fontsize=7)
     figure.tight_layout()
-    figure.savefig(options.out / "mechanism.png", dpi=110)
+    handles, names = axes[0][-1].get_legend_handles_labels()
+    figure.legend(handles, names, loc="lower center", ncols=5, bbox_to_anchor=(0.5, 1.0))
+    figure.savefig(options.out / "mechanism.png", dpi=110, bbox_inches="tight")
 
 
 def _points(records: Records, problem: str) -> dict[str, list[tuple[float, float]]]:

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
+import edgemask as em
+
 SUITE = Path(__file__).parents[2] / "benchmarks" / "suite"
 
 
@@ -55,6 +57,7 @@ def test_a_bounded_layer_has_rows_within_its_bound(controls):
 
 
 def test_a_decayed_layer_adds_its_weights_to_the_gradient(controls):
-    head = controls.DecayedLinear(5, 3, decay=0.1)
-    head(torch.zeros(2, 5)).sum().backward()
-    torch.testing.assert_close(head.weight.grad, 0.1 * head.weight.detach())
+    model = em.attach(torch.nn.Sequential(torch.nn.Linear(5, 3)), controls.DecayedLinear, decay=0.1)
+    model(torch.zeros(2, 5)).sum().backward()
+    torch.testing.assert_close(model[0].weight.grad, 0.1 * model[0].weight.detach())
+    torch.testing.assert_close(model[0].bias.grad, 2.0 + 0.1 * model[0].bias.detach())

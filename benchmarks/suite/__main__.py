@@ -6,6 +6,7 @@
     python benchmarks/suite report [--candidates NAME]
     python benchmarks/suite run --set mechanism --problems wine-sym-40 [--seeds 0-19]
     python benchmarks/suite mechanism [--problems NAME ...]
+    python benchmarks/suite sentence
     python benchmarks/suite run --set scale --seeds 0-1 --jobs 2
     python benchmarks/suite scale
     python benchmarks/suite pictures
@@ -18,7 +19,8 @@ folder stays below ``--runs`` until its line is written. ``--jobs`` is the numbe
 ``table`` prints mean gains in points with 95 % intervals over paired seeds. ``choose`` applies the
 rule that docs/defaults.md states, and ``report`` prints the table of the candidate that was chosen,
 or is named. The sets ``mechanism`` and ``scale`` ask why masking helps, and whether it does as the
-data grow; the actions of those names print their tables. ``pictures`` draws all three into
+data grow; the actions of those names print their tables, and ``sentence`` says in one what choosing
+edges adds. ``pictures`` draws all three into
 ``results/suite``, and ``pages`` puts the tables into docs/.
 """
 
@@ -161,6 +163,7 @@ ACTIONS: dict[str, Callable[[argparse.Namespace], None]] = {
     "choose": choice.choose,
     "report": choice.report,
     "mechanism": mechanism.mechanism,
+    "sentence": mechanism.sentence,
     "scale": sizes.scale,
     "pictures": draw,
     "pages": lambda options: pages.fill(options, main),

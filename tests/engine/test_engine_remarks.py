@@ -46,3 +46,17 @@ def test_a_good_run_says_nothing(tmp_path, recwarn):
     run = em.fit(x, y, test=(x, y), epochs=15, lr=0.05, out=tmp_path / "run")
     assert run.summary["remarks"] == []
     assert not [w for w in recwarn if w.category is TrainingWarning]
+
+
+def test_a_mask_that_keeps_few_edges_of_many_classes_is_named():
+    names = tuple(f"class {i}" for i in range(100))
+    data = SimpleNamespace(
+        bundle=SimpleNamespace(num_classes=100, class_names=names, clean_test=True)
+    )
+    labels = np.repeat(np.arange(100), 5)
+    train = SimpleNamespace(labels=labels, predicted=labels)
+    (text,) = run_remarks(data, train, 0.03)
+    assert text.startswith("the head kept 3.0 % of its edges in the last step")
+    assert run_remarks(data, train, 0.25) == run_remarks(data, train) == []
+    data.bundle.num_classes = 10
+    assert run_remarks(data, SimpleNamespace(labels=labels % 10, predicted=labels % 10), 0.03) == []

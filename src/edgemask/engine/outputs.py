@@ -83,7 +83,7 @@ def build_summary(config: Config, data: RunData, result: TrainingResult) -> dict
             "realised_rate": noise.realised_rate,
         },
         "clean_test": data.bundle.clean_test,
-        "remarks": run_remarks(data, result.train),
+        "remarks": run_remarks(data, result.train, last.get("head/retention")),
         "head/retention": last.get("head/retention"),
         "memorised": last.get("memorised"),
         "seconds": round(result.seconds, 3),

@@ -176,7 +176,8 @@ def _run(
         result = trainer.run()
         summary = build_summary(config, job, result)
         if processes.main and config.data.fold is None:
-            for text in learning_remarks(job, result.train):
+            kept = result.history[-1].get("head/retention")
+            for text in learning_remarks(job, result.train, kept):
                 warnings.warn(text, TrainingWarning, stacklevel=2)
         if processes.main:
             folder.check_there()

@@ -93,7 +93,7 @@ def loses_a_class(records: Records, problem: str, candidate: str, seeds: Collect
 
 def report(options: argparse.Namespace) -> None:
     """Print the table of a candidate in Markdown, from seeds that did not choose the default."""
-    records = read(options.out)
+    records = read(options.out, options.set)
     candidate = options.candidates[0] if options.candidates else CHOSEN
     columns = (
         "problem",
@@ -127,7 +127,9 @@ def report(options: argparse.Namespace) -> None:
         if early is not None:
             overs[EARLY][name] = early
     markdown(columns, rows)
-    over = [f"{100 * family_mean(found):+.1f} over {name}" for name, found in overs.items()]
+    over = [
+        f"{100 * family_mean(found):+.1f} over {name}" for name, found in overs.items() if found
+    ]
     print(f"\nMean gain over families of noisy problems, in points: {'; '.join(over)}.")
     print(f"All candidates together: {hours(records)}.")
 

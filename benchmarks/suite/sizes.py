@@ -48,6 +48,12 @@ def scale(options: argparse.Namespace) -> None:
         [name, *(cell(_gain(records, problem, name)) or "not run" for problem in SIZES)]
         for name in _DRAWN
     ]
+    for text, name, key in (
+        ("wrong labels memorised by ce, %", "ce", "memorised"),
+        ("the same by ce sem, %", "ce sem", "memorised"),
+        ("edges kept by ce sem at the end, %", "ce sem", "retention"),
+    ):
+        rows.append([text, *(_mean(records[problem, name], key) for problem in SIZES)])
     markdown(["gain over ce", *(f"{_images(problem):,} images" for problem in SIZES)], rows)
     print()
     rows = []
@@ -96,5 +102,5 @@ def _images(problem: str) -> int:
     return int(problem.rpartition("-")[2])
 
 
-def _mean(runs: dict[int, Any]) -> str:
-    return f"{100 * fmean(r['accuracy'] for r in runs.values()):.1f}" if runs else "not run"
+def _mean(runs: dict[int, Any], key: str = "accuracy") -> str:
+    return f"{100 * fmean(r[key] for r in runs.values()):.1f}" if runs else "not run"

@@ -131,15 +131,17 @@ def draw(options: argparse.Namespace) -> None:
     figure, axes = plt.subplots(1, len(problems), figsize=(4 * len(problems), 4), squeeze=False)
     kinds = dict.fromkeys(kind for kind, _ in SETTINGS.values())
     colours = dict(zip(kinds, COLOURS, strict=False))
+    drawn = {}
     for problem, axis in zip(problems, axes[0], strict=True):
         for kind, pairs in _points(records, problem).items():
-            xs, ys = 100 * np.array(sorted(pairs)).T
-            axis.plot(xs, ys, "o-", label=kind, color=colours[kind], alpha=0.8)
+            xs, ys = 100 * np.array(pairs).T
+            drawn[kind] = axis.scatter(xs, ys, s=45, color=colours[kind], alpha=0.8)
         axis.set(title=problem, xlabel="given labels fitted, %")
     axes[0][0].set_ylabel("accuracy on clean test labels, %")
     figure.tight_layout()
-    handles, names = axes[0][-1].get_legend_handles_labels()
-    figure.legend(handles, names, loc="lower center", ncols=5, bbox_to_anchor=(0.5, 1.0))
+    shown = [kind for kind in kinds if kind in drawn]
+    handles = [drawn[kind] for kind in shown]
+    figure.legend(handles, shown, loc="lower center", ncols=6, bbox_to_anchor=(0.5, 1.0))
     figure.savefig(options.out / "mechanism.png", dpi=110, bbox_inches="tight")
 
 

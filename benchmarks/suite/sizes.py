@@ -81,13 +81,16 @@ def draw(options: argparse.Namespace) -> None:
             left.plot(*zip(*known, strict=True), "o-", label=name)
     left.axhline(0, color="black", lw=0.8)
     left.set(xscale="log", xlabel="images", ylabel="gain over cross entropy, points")
+    sizes = [_images(problem) for problem in SIZES]
+    left.set_xticks(sizes, [f"{size:,}" for size in sizes])
+    left.minorticks_off()
     left.legend(fontsize=7)
     for what in ("", *(f", {what}" for what in _VARIED)):
         for name, style in (("ce sem", "-"), ("ce capped-0.3", "--")):
             for record in list(records[_VARIED_AT, f"{name}{what}"].values())[:1]:
                 epochs, kept = zip(*record["retention_by_epoch"], strict=True)
                 right.plot(epochs, kept, style, label=f"{name}{what}")
-    right.set(xlabel="epoch", ylabel="share of edges kept", xscale="log", ylim=(0, None))
+    right.set(xlabel="epoch", ylabel="share of edges kept", ylim=(0, None))
     right.legend(fontsize=6)
     figure.tight_layout()
     figure.savefig(options.out / "scale.png", dpi=110)

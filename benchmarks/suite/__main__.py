@@ -20,8 +20,8 @@ folder stays below ``--runs`` until its line is written. ``--jobs`` is the numbe
 rule that docs/defaults.md states, and ``report`` prints the table of the candidate that was chosen,
 or is named. The sets ``mechanism`` and ``scale`` ask why masking helps, and whether it does as the
 data grow; the actions of those names print their tables, and ``sentence`` says in one what choosing
-edges adds. ``pictures`` draws all three into
-``results/suite``, and ``pages`` puts the tables into docs/.
+edges adds. ``pictures`` draws all three into ``results/suite``, and ``pages`` puts the tables into
+docs/.
 """
 
 from __future__ import annotations

@@ -14,8 +14,6 @@ CHOSEN_EPOCH = {"validation": 0.2, "select": "validation"}
 
 _HEADS: dict[str, str] = {
     "sem": "sem",
-    "sem-0.3": "sem(rho=0.3)",
-    "sem-0.2": "sem(rho=0.2)",
     "capped-0.3": "sem(policy=capped(0.3))",
     "capped-0.1": "sem(policy=capped(0.1))",
     "capped-0.3-scaled": "sem(policy=capped(0.3), scaling=inverted)",
@@ -34,11 +32,7 @@ _LOSSES = ("gce", "sce", "label-smoothing", "mae")
 CANDIDATES: dict[str, dict[str, Any]] = {
     BASELINE: {"loss": "ce"},
     "ce, chosen epoch": {"loss": "ce", **CHOSEN_EPOCH},
-    **{
-        f"ce {name}": {"head": head}
-        for name, head in _HEADS.items()
-        if name not in ("sem-0.3", "sem-0.2")
-    },
+    **{f"ce {name}": {"head": head} for name, head in _HEADS.items()},
     **{
         f"ce {name}, chosen epoch": {"head": _HEADS[name], **CHOSEN_EPOCH}
         for name in ("capped-0.3", "dropconnect-0.3-scaled", "scale-0.1")
@@ -49,12 +43,12 @@ CANDIDATES: dict[str, dict[str, Any]] = {
         for name in ("capped-0.3", "dropconnect-0.3-scaled", "scale-0.3", "adaptive")
     },
     "elr": {"loss": _ELR},
+    "elr sem-0.3": {"loss": _ELR, "head": "sem(rho=0.3)"},
+    "elr sem-0.2": {"loss": _ELR, "head": "sem(rho=0.2)"},
     **{
         f"elr {name}": {"loss": _ELR, "head": _HEADS[name]}
         for name in (
             "sem",
-            "sem-0.3",
-            "sem-0.2",
             "capped-0.3",
             "dropconnect-0.3-scaled",
             "dropconnect-0.2-scaled",

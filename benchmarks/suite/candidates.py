@@ -43,6 +43,10 @@ CANDIDATES: dict[str, dict[str, Any]] = {
         for name in ("capped-0.3", "dropconnect-0.3-scaled", "scale-0.3", "adaptive")
     },
     "elr": {"loss": _ELR},
+    **{
+        f"elr beta-{beta} lam-{lam}": {"loss": f"elr(beta={beta}, lam={lam})"}
+        for beta, lam in ((0.7, 7), (0.9, 3), (0.9, 7), (0.95, 3))
+    },
     "elr sem-0.3": {"loss": _ELR, "head": "sem(rho=0.3)"},
     "elr sem-0.2": {"loss": _ELR, "head": "sem(rho=0.2)"},
     **{

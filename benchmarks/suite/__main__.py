@@ -64,6 +64,8 @@ Task = tuple[str, str, int]
 def config_of(problem: Problem, changes: dict[str, Any], seed: int) -> Config:
     """Return the config of a run: the arguments of a problem, changed by those of a candidate."""
     keywords = {**problem.arguments(seed), **changes}
+    if callable(keywords.get("head")):
+        keywords["head"] = keywords["head"](problem.classes)
     settings, sets = keywords.pop("settings", None), list(keywords.pop("set", ()))
     if (factor := keywords.pop("lr_factor", None)) is not None:
         sets.append(f"optim.lr={factor * problem.lr:g}")

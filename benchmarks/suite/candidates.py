@@ -1,7 +1,8 @@
 """The candidates of the suite: what a person could be given who says nothing.
 
-A candidate is a set of arguments of :func:`edgemask.fit`. None is set by problem. Those with
-``validation`` hold out a fifth of the noisy data and keep the epoch that is best on it.
+A candidate is a set of arguments of :func:`edgemask.fit`. None is set by problem, but a head may be
+a function of the number of classes. Those with ``validation`` hold out a fifth of the noisy data
+and keep the epoch that is best on it.
 """
 
 from __future__ import annotations
@@ -27,6 +28,13 @@ _HEADS: dict[str, str] = {
     "adaptive": "adaptive",
 }
 _ELR = "elr(beta=0.7, lam=3.0)"  # on all problems; published for CIFAR-10
+
+
+def sem_by_classes(classes: int) -> str:
+    """Return SEM with a threshold that falls with the number of classes, from ten on."""
+    return f"sem(rho={min(0.5, 5 / classes):g})"
+
+
 _LOSSES = ("gce", "sce", "label-smoothing", "mae")
 
 CANDIDATES: dict[str, dict[str, Any]] = {
@@ -47,6 +55,7 @@ CANDIDATES: dict[str, dict[str, Any]] = {
         f"elr beta-{beta} lam-{lam}": {"loss": f"elr(beta={beta}, lam={lam})"}
         for beta, lam in ((0.7, 7), (0.9, 3), (0.9, 7), (0.95, 3))
     },
+    "elr sem-by-classes": {"loss": _ELR, "head": sem_by_classes},
     "elr sem-0.3": {"loss": _ELR, "head": "sem(rho=0.3)"},
     "elr sem-0.2": {"loss": _ELR, "head": "sem(rho=0.2)"},
     **{

@@ -49,6 +49,8 @@ class Problem:
     noisy: bool
     arguments: Callable[[int], Arguments]
     """Seed -> arguments of ``em.fit``, all of them plain values."""
+    classes: int = 10
+    """The number of classes, stated where it is more than ten."""
     lr: float = 0.01
     """The learning rate, for candidates that change it."""
     needs_data: bool = False
@@ -241,11 +243,14 @@ def _all() -> list[Problem]:
     ):
         arguments = functools.partial(cifar, dataset, spec)
         name = f"{dataset}-{kind}"
+        classes = int(dataset.removeprefix("cifar"))
         problems.append(
-            Problem(name, family, kind != "clean", arguments, needs_data=True, test_every=2)
+            Problem(
+                name, family, kind != "clean", arguments, classes, needs_data=True, test_every=2
+            )
         )
     arguments = functools.partial(features, "clusters-clean", epochs=20, batch_size=128, lr=0.05)
-    problems.append(Problem("clusters-clean", "many classes", noisy=False, arguments=arguments))
+    problems.append(Problem("clusters-clean", "many classes", False, arguments, classes=1000))
     arguments = functools.partial(features, "agnews", epochs=20, batch_size=64)
     problems.append(
         Problem("agnews", "labels by people", noisy=True, arguments=arguments, needs_data=True)

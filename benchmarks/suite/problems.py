@@ -250,7 +250,9 @@ def _all() -> list[Problem]:
             )
         )
     arguments = functools.partial(features, "clusters-clean", epochs=20, batch_size=128, lr=0.05)
-    problems.append(Problem("clusters-clean", "many classes", False, arguments, classes=1000))
+    problems.append(
+        Problem("clusters-clean", "many classes", noisy=False, arguments=arguments, classes=1000)
+    )
     arguments = functools.partial(features, "agnews", epochs=20, batch_size=64)
     problems.append(
         Problem("agnews", "labels by people", noisy=True, arguments=arguments, needs_data=True)

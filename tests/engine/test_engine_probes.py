@@ -52,6 +52,15 @@ def test_probes_measure_and_change_nothing(tiny, tmp_path):
         assert "train/gradient_error" not in before
 
 
+def test_mixed_precision_measures_the_same_up_to_rounding(tiny, tmp_path):
+    log = {"log": {"record": ALL}, "train": {"epochs": 1}}
+    full = train(tiny(log), out=tmp_path / "full").history[0]
+    half = train(tiny(log, {"train": {"precision": "bf16"}}), out=tmp_path / "half").history[0]
+    assert half.keys() == full.keys()
+    for key in ("gradient_error", "bound/ratio", "obd/bound", "criteria/rms/mean"):
+        assert half[f"train/{key}"] == pytest.approx(full[f"train/{key}"], rel=0.3), key
+
+
 def test_a_run_taken_up_measures_the_same(tiny, tmp_path):
     log = {"log": {"record": ["gradient_error", "bounds"], "checkpoint_steps": 1}}
     whole = train(tiny(log), out=tmp_path / "whole")

@@ -217,6 +217,11 @@ class Probes:
     def _measure(
         self, features: Tensor, logits: Tensor, batch: Batch, clock: Clock
     ) -> dict[str, float]:
+        # in mixed precision both are half as wide as the weights
+        features, logits = (
+            tensor.to(torch.promote_types(tensor.dtype, torch.float32))
+            for tensor in (features, logits)
+        )
         snapshot = Snapshot(
             features=features,
             logits=logits,

@@ -10,7 +10,7 @@ from edgemask._options import Range
 from edgemask.errors import MissingExtraError, UserError, unknown_key
 
 try:
-    from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
+    from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 except ImportError as error:
     raise MissingExtraError("pydantic", "app", "to train and to read configs", error) from error
 
@@ -125,8 +125,9 @@ class HeadConfig(_Section):
     name: str = "linear"
     """Name of the head: ``linear``, ``sem``, ``kan``, ``dropconnect`` ..."""
 
-    at: str | None = None
-    """Dotted name of the layer to replace in a foreign model; None finds it."""
+    at: Annotated[str, Field(coerce_numbers_to_str=True)] | None = None
+    """Dotted name of the layer to replace in a foreign model, such as ``fc`` or, in a Sequential,
+    ``2``; None finds it."""
 
     options: Options = {}
     """Arguments of the head (``rho``, ``beta`` ...)."""

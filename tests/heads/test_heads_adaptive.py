@@ -11,7 +11,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import edgemask as em
-from edgemask.heads import AdaptiveLinear
+from edgemask.heads import AdaptiveLinear, native
 from edgemask.heads.philox import stream_of, uniform
 
 SAMPLES, FEATURES, CLASSES = 400, 5, 3
@@ -117,6 +117,40 @@ def test_factors_by_hand():
             optimiser.step()
     assert min(wanted) < 0.5
     torch.testing.assert_close(factors, wanted)
+
+
+def test_native_and_plain_torch_record_the_same(monkeypatch):
+    pytest.importorskip("numba")
+    x, y = problem()
+    native_head = AdaptiveLinear(FEATURES, CLASSES, held_out=0.1, seed=3)
+    plain_head = copy.deepcopy(native_head)
+    plain_head.load_state_dict(native_head.state_dict())
+    calls = []
+    found = native.sum_held_out
+    monkeypatch.setattr(native, "sum_held_out", lambda *a: calls.append(found(*a)) or calls[-1])
+    for epoch in range(4):
+        generator = torch.Generator().manual_seed(epoch)
+        for batch in torch.randperm(SAMPLES, generator=generator).split(50):
+            rows = (2.0**epoch * x[batch]).requires_grad_()
+            gradients = []
+            for head, enabled in ((native_head, True), (plain_head, False)):
+                monkeypatch.setattr(native, "enabled", enabled)
+                em.observe(head, batch, y[batch])
+                gradients.append(torch.autograd.grad(head(rows).square().sum(), rows)[0])
+            assert torch.equal(*gradients)
+            for name, value in native_head.state_dict().items():
+                torch.testing.assert_close(value, plain_head.state_dict()[name], msg=name)
+    assert len(calls) == 4 * SAMPLES // 50
+    assert all(call is not None for call in calls)
+    assert float(native_head.adapted) < 1.0
+
+
+@pytest.mark.parametrize("label", [-100, CLASSES])
+def test_a_label_that_is_no_class_is_refused_in_held_out_samples(label):
+    head = AdaptiveLinear(FEATURES, CLASSES, held_out=0.9, seed=3)
+    em.observe(head, torch.arange(20), torch.full((20,), label))
+    with pytest.raises((RuntimeError, IndexError), match="out of bounds"):
+        head(torch.randn(20, FEATURES))
 
 
 def test_few_wrong_labels_leave_the_factor_near_one():

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from edgemask._options import Range, checked
 from edgemask.errors import UserError
+from edgemask.heads import native
 from edgemask.heads.scaled import times
 from edgemask.heads.steps import MaskingHead, check_features, is_distributed
 
@@ -143,10 +144,13 @@ class AdaptiveLinear(MaskingHead, nn.Linear):
                 f"observe got {len(index)} samples, and the next pass through {self} has an input "
                 f"of shape {tuple(input.shape)}; it takes one row per sample"
             )
-        held, slots = self._choose(index)
-        if fresh:
-            self._record(logits.detach(), target, held, slots)
+        held = self._record(logits.detach(), index, target) if fresh else self._choose(index)[0]
         return torch.where(held[:, None], scaled.detach(), scaled)
+
+    @property
+    def _limit(self) -> int:
+        """A sample is held out if 30 bits of its hash are below."""
+        return round(self.held_out * 2**30)
 
     def _choose(self, index: Tensor) -> tuple[Tensor, Tensor]:
         """Return which samples are held out, and their places in the table of those seen.
@@ -156,26 +160,32 @@ class AdaptiveLinear(MaskingHead, nn.Linear):
         """
         word = (index.to(self.seed.device) + self.seed) * _GOLDEN
         word = (word ^ (word >> 30)) * _MULTIPLIER
-        held = (word >> 33) & 0x3FFFFFFF < round(self.held_out * 2**30)
+        held = (word >> 33) & 0x3FFFFFFF < self._limit
         return held, torch.where(held, (word >> 20) & (_SLOTS - 1), _SLOTS)
 
     @torch.no_grad()
-    def _record(self, logits: Tensor, target: Tensor, held: Tensor, slots: Tensor) -> None:
-        """Add a batch to the round; end the round first if its samples come again."""
-        # a fixed number of rows, so that the device is not waited for; few batches have more
-        weight, rows = held.float().topk(min(len(held), max(8, len(held) // 4)))
-        logits, target = logits[rows].float(), target.to(logits.device)[rows]
-        tempered = logits * _TEMPERATURES.to(logits.device)[:, None, None]
-        given = target.expand(len(_TEMPERATURES), -1)[..., None]
-        losses = -tempered.log_softmax(2).gather(2, given)[..., 0]
-        wrong, again = logits.argmax(1) != target, self.seen[slots[rows]]
-        batch = torch.cat([torch.stack([torch.ones_like(weight), wrong, again]), losses]) @ weight
+    def _record(self, logits: Tensor, index: Tensor, target: Tensor) -> Tensor:
+        """Add a batch to the round; end the round first if its samples come again.
+
+        Returns:
+            Which samples are held out.
+        """
+        size = len(self.sums)
+        known = None
+        if native.enabled and logits.is_cpu and self.sums.is_cpu:
+            state = self.seed, self.seen
+            known = native.sum_held_out(state, index, target, logits, self._limit, size)
+        if known is None:
+            held, slots = self._choose(index)
+            batch = self._sum(logits, target, held, slots)
+        else:
+            held, slots, batch = known
         if is_distributed():
             marks = torch.zeros(_SLOTS + 1, device=logits.device)
             marks[slots] = 1.0
             batch = torch.cat([batch, marks])
             dist.all_reduce(batch)
-            batch, marks = batch.split([len(self.sums), len(marks)])
+            batch, marks = batch.split([size, len(marks)])
         ended = 2 * batch[2] > batch[0]
         if not _known_to_be_false(ended):
             self._end_round(ended)
@@ -184,6 +194,18 @@ class AdaptiveLinear(MaskingHead, nn.Linear):
             self.seen |= marks > 0
         else:
             self.seen[slots] = True
+        return held
+
+    def _sum(self, logits: Tensor, target: Tensor, held: Tensor, slots: Tensor) -> Tensor:
+        """Sum over the held-out samples of a batch what :meth:`_end_round` compares."""
+        # a fixed number of rows, so that the device is not waited for; few batches have more
+        weight, rows = held.float().topk(min(len(held), max(8, len(held) // 4)))
+        logits, target = logits[rows].float(), target.to(logits.device)[rows]
+        tempered = logits * _TEMPERATURES.to(logits.device)[:, None, None]
+        given = target.expand(len(_TEMPERATURES), -1)[..., None]
+        losses = -tempered.log_softmax(2).gather(2, given)[..., 0]
+        wrong, again = logits.argmax(1) != target, self.seen[slots[rows]]
+        return torch.cat([torch.stack([torch.ones_like(weight), wrong, again]), losses]) @ weight
 
     def _end_round(self, ended: Tensor) -> None:
         """Compare the round with the best one where it has ended, and start the next."""

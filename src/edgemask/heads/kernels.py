@@ -31,6 +31,7 @@ __all__ = [
     "function_moments",
     "joined",
     "step",
+    "sum_held_out",
 ]
 
 SQUARES, EXTREMES, UPDATE, DRAW, KEEP = 1, 2, 4, 8, 16
@@ -41,6 +42,7 @@ _W0, _W1 = np.uint32(0x9E3779B9), np.uint32(0xBB67AE85)
 _32, _9, _WORD = np.uint64(32), np.uint32(9), np.int64(0xFFFFFFFF)
 _INFINITE = 0x7F800000  # the bits of the first float32 that is not finite
 _LARGEST = np.int32(0x7FFFFFFF)
+_GOLDEN, _MULTIPLIER = (np.int64(w - 2**64) for w in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9))
 _SMALLEST_SCORE = np.float32(1e-12)
 _ZERO, _ONE, _TWO, _HALF, _UNIT = (np.float32(x) for x in (0.0, 1.0, 2.0, 0.5, 2.0**-23))
 
@@ -323,6 +325,46 @@ def function_moments(  # type: ignore[no-untyped-def]
                 c[a + 1, k] = splines[j, k, a] * scaler[j, k]
         _moments_row(by_pair, c, products, j, moments)
     return 0
+
+
+@compiled(*[_SIZE] * 5, *[_INTEGERS] * 3, _FLOATS, _BYTES, _BYTES, _INTEGERS, _FLOATS)
+def sum_held_out(  # type: ignore[no-untyped-def]
+    count, classes, limit, table, temperatures, seed_, index_, target_, logits_,
+    seen_, held_, slots_, sums_,
+):  # fmt: skip
+    """Choose the held-out samples of a batch and sum over them what ``AdaptiveLinear`` records.
+
+    Returns whether all their targets are classes; if not, the sums are not complete.
+    """
+    index, target = _carray(index_, (count,)), _carray(target_, (count,))
+    logits, seen = _carray(logits_, (count, classes)), _carray(seen_, (table + 1,))
+    held, slots = _carray(held_, (count,)), _carray(slots_, (count,))
+    sums, seed = _carray(sums_, (3 + temperatures,)), _carray(seed_, (1,))[0]
+    for i in range(count):
+        word = (index[i] + seed) * _GOLDEN
+        word = (word ^ (word >> 30)) * _MULTIPLIER
+        held[i] = ((word >> 33) & 0x3FFFFFFF) < limit
+        slots[i] = (word >> 20) & (table - 1) if held[i] else table
+        if not held[i]:
+            continue
+        given = target[i]
+        if given < 0 or given >= classes:
+            return 0
+        predicted = 0
+        for j in range(classes):
+            predicted = j if logits[i, j] > logits[i, predicted] else predicted
+        largest = logits[i, predicted]
+        sums[0] += _ONE
+        sums[1] += np.float32(predicted != given)
+        sums[2] += np.float32(seen[slots[i]])
+        temperature = np.float32(2.0**-7)
+        for k in range(temperatures):
+            total = _ZERO
+            for j in range(classes):
+                total += np.exp(temperature * (logits[i, j] - largest))
+            sums[3 + k] += np.log(total) - temperature * (logits[i, given] - largest)
+            temperature *= _TWO
+    return 1
 
 
 def joined(extremes: list[int]) -> tuple[int, int]:

@@ -530,11 +530,11 @@ def results_overview() -> str:
                 done = json.loads(made.read_text(encoding="utf-8"))["results"]
                 link = f"[{name}](result-tables.md#{name}-preset-{preset})"
                 count = len({(r["row"], r["column"]) for r in done} & cells)
-                rows.append([link, title, f"{count} of {len(cells)}", str(len(done))])
+                rows.append([link, title, preset, f"{count} of {len(cells)}", str(len(done))])
                 break
         else:
-            rows.append([name, title, f"0 of {len(cells)}", "0"])
-    return table(["experiment", "what it is", "cells that were run", "results"], rows)
+            rows.append([name, title, "", f"0 of {len(cells)}", "0"])
+    return table(["experiment", "what it is", "preset", "cells that were run", "results"], rows)
 
 
 def scale() -> str:

@@ -21,7 +21,7 @@ from sklearn.preprocessing import StandardScaler
 
 import edgemask as em
 from edgemask import noise
-from edgemask.data import DataBundle, from_arrays
+from edgemask.data import DataBundle, from_arrays, load
 
 Arguments = dict[str, Any]
 
@@ -55,18 +55,20 @@ class Problem:
     """The learning rate, for candidates that change it."""
     needs_data: bool = False
     """Whether it reads a dataset below ``EDGEMASK_DATA``."""
+    costly: bool = False
+    """Whether a run takes so long that few seeds have to do."""
     test_every: int = 1
     """Epochs between tests where a candidate chooses one of them."""
 
     @property
     def choosing_seeds(self) -> range:
         """The seeds that the default is chosen on."""
-        return range(1) if self.needs_data else range(10)
+        return range(1) if self.costly else range(10)
 
     @property
     def fresh_seeds(self) -> range:
         """The seeds that it is reported on."""
-        return range(1, 4) if self.needs_data else range(10, 30)
+        return range(1, 4) if self.costly else range(10, 30)
 
 
 def read_table(name: str, spec: str, seed: int, *, rare: bool = False) -> DataBundle:
@@ -172,6 +174,18 @@ def read_news() -> DataBundle:
     )
 
 
+def read_few_photographs(seed: int) -> DataBundle:
+    """Return 600 images of CIFAR-10 as a person's own photographs, with 2,000 to test on."""
+    source = load("cifar10", root=os.environ["EDGEMASK_DATA"])
+    rng = np.random.default_rng(seed)
+    drawn = []
+    for split, count in ((source.train, 600), (source.test, 2000)):
+        rows = rng.permutation(len(split))[:count]
+        drawn += [split.data.numpy()[rows], split.labels[rows]]
+    x, y, x_test, y_test = drawn
+    return from_arrays(x, y, y_clean=y, x_test=x_test, y_test=y_test, name="few-photographs")
+
+
 def read_clusters(seed: int, *, classes: int = 1000, samples: int = 10_000) -> DataBundle:
     """Return made data: clusters around 1,000 centres, ten samples of each to train on."""
     rng = np.random.default_rng(seed)
@@ -190,6 +204,8 @@ def read_features(problem: str, seed: int) -> DataBundle:
     """Return the data of a problem whose samples are rows of features."""
     if problem == "agnews":
         return read_news()
+    if problem == "few-photographs-clean":
+        return read_few_photographs(seed)
     if problem == "clusters-clean":
         return read_clusters(seed)
     for table in TABLES:
@@ -201,16 +217,22 @@ def read_features(problem: str, seed: int) -> DataBundle:
 
 
 def features(
-    problem: str, seed: int, *, epochs: int = 40, batch_size: int = 32, lr: float = 0.01
+    problem: str,
+    seed: int,
+    *,
+    epochs: int = 40,
+    batch_size: int = 32,
+    lr: float = 0.01,
+    network: dict[str, Any] | None = None,
 ) -> Arguments:
-    """Return the arguments of a run on rows of features."""
+    """Return the arguments of a run on data that this module reads."""
     return {
         "data": "suite",
         "settings": {
             "data": {"options": {"problem": problem, "seed": seed}},
+            "model": network or {"name": "mlp"},
             **_at_the_end(epochs),
         },
-        "model": "mlp",
         "batch_size": batch_size,
         "lr": lr,
         "seed": seed,
@@ -246,7 +268,14 @@ def _all() -> list[Problem]:
         classes = int(dataset.removeprefix("cifar"))
         problems.append(
             Problem(
-                name, family, kind != "clean", arguments, classes, needs_data=True, test_every=2
+                name,
+                family,
+                kind != "clean",
+                arguments,
+                classes,
+                needs_data=True,
+                costly=True,
+                test_every=2,
             )
         )
     arguments = functools.partial(features, "clusters-clean", epochs=20, batch_size=128, lr=0.05)
@@ -255,7 +284,25 @@ def _all() -> list[Problem]:
     )
     arguments = functools.partial(features, "agnews", epochs=20, batch_size=64)
     problems.append(
-        Problem("agnews", "labels by people", noisy=True, arguments=arguments, needs_data=True)
+        Problem(
+            "agnews",
+            "labels by people",
+            noisy=True,
+            arguments=arguments,
+            needs_data=True,
+            costly=True,
+        )
+    )
+    problems.append(
+        Problem(
+            "few-photographs-clean",
+            "photographs",
+            noisy=False,
+            arguments=functools.partial(
+                features, "few-photographs-clean", epochs=20, network=CIFAR_NETWORK
+            ),
+            needs_data=True,
+        )
     )
     return problems
 
@@ -269,7 +316,9 @@ def _sizes() -> list[Problem]:
     for images in (2000, 8000, 32000):
         arguments = functools.partial(cifar, "cifar10", "sym:0.6", images=images)
         name = f"cifar10-sym-60-of-{images}"
-        problems.append(Problem(name, "scale", noisy=True, arguments=arguments, needs_data=True))
+        problems.append(
+            Problem(name, "scale", noisy=True, arguments=arguments, needs_data=True, costly=True)
+        )
     return problems
 
 

@@ -263,3 +263,10 @@ def test_a_plan_writes_nothing_and_moves_no_random_state(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
     with pytest.raises(UserError, match="not finished"):
         _ = run.summary
+
+
+def test_a_layer_of_a_sequential_is_named_by_its_number():
+    x = np.zeros((4, 3), dtype=np.float32)
+    model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
+    run = em.fit(x, [0, 1, 0, 1], model=model, head="sem", set=["head.at=2"], dry_run=True)
+    assert run.config.head.at == "2"

@@ -1,7 +1,7 @@
 """Which head and loss should a person get who says nothing? Candidates on real noisy problems.
 
     python benchmarks/suite run [--problems NAME ...] [--candidates NAME ...] [--seeds 0-19]
-    python benchmarks/suite table [--against "ce, chosen epoch"]
+    python benchmarks/suite table [--against "ce, chosen epoch"] [--set batches]
     python benchmarks/suite choose
     python benchmarks/suite report [--candidates NAME] [--set laptop]
     python benchmarks/suite run --set mechanism --problems wine-sym-40 [--seeds 0-19]
@@ -20,8 +20,8 @@ folder stays below ``--runs`` until its line is written. ``--jobs`` is the numbe
 rule that docs/defaults.md states, and ``report`` prints the table of the candidate that was chosen,
 or is named. The sets ``mechanism`` and ``scale`` ask why masking helps, and whether it does as the
 data grow; the actions of those names print their tables, and ``sentence`` says in one what choosing
-edges adds. ``pictures`` draws all three into ``results/suite``, and ``pages`` puts the tables into
-docs/.
+edges adds. The set ``batches`` repeats some candidates with the batches that a person gets.
+``pictures`` draws all three into ``results/suite``, and ``pages`` puts the tables into docs/.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ import choice
 import mechanism
 import pages
 import sizes
-from candidates import BASELINE, CANDIDATES
+from candidates import BASELINE, BATCHES, CANDIDATES
 from problems import PROBLEMS, SIZES, Problem
 from reading import RESULTS, read, select_problems
 
@@ -55,6 +55,7 @@ SETS = {
     "candidates": CANDIDATES,
     "mechanism": {name: arguments for name, (_, arguments) in mechanism.SETTINGS.items()},
     "scale": sizes.SETTINGS,
+    "batches": BATCHES,
 }
 LARGER = "laptop"  # 8,000 images of CIFAR for 30 epochs, from before the suite used fewer
 BELONGS = {"mechanism": mechanism.belongs, "scale": sizes.belongs}

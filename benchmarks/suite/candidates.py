@@ -70,3 +70,9 @@ CANDIDATES: dict[str, dict[str, Any]] = {
         )
     },
 }
+
+# The problems train tables in batches of 32; who says nothing of batches gets 128.
+BATCHES: dict[str, dict[str, Any]] = {
+    name: {**CANDIDATES[name], "batch_size": 128}
+    for name in (BASELINE, "elr", "elr beta-0.9 lam-7", "elr sem-by-classes")
+}

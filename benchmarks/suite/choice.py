@@ -23,7 +23,7 @@ EARLY = "ce, chosen epoch"
 
 def show(options: argparse.Namespace) -> None:
     """Print the gains of all candidates."""
-    records = read(options.out)
+    records = read(options.out, options.set)
     problems = [name for name in PROBLEMS if records[name, options.against]]
     rows = []
     for candidate in CANDIDATES:
@@ -156,11 +156,12 @@ def draw(options: argparse.Namespace) -> None:
 
 DRAWN = (
     CHOSEN,
+    "elr",
     EARLY,
     "ce sem",
     "ce capped-0.3",
     "ce dropconnect-0.2-scaled",
     "ce adaptive",
-    "elr sem",
+    "elr sem-by-classes",
     "sce",
 )

@@ -126,8 +126,8 @@ def test_native_and_plain_torch_record_the_same(monkeypatch):
     plain_head = copy.deepcopy(native_head)
     plain_head.load_state_dict(native_head.state_dict())
     calls = []
-    found = native.sum_held_out
-    monkeypatch.setattr(native, "sum_held_out", lambda *a: calls.append(found(*a)) or calls[-1])
+    found = native.record_held_out
+    monkeypatch.setattr(native, "record_held_out", lambda *a: calls.append(found(*a)) or calls[-1])
     for epoch in range(4):
         generator = torch.Generator().manual_seed(epoch)
         for batch in torch.randperm(SAMPLES, generator=generator).split(50):

@@ -170,22 +170,24 @@ class AdaptiveLinear(MaskingHead, nn.Linear):
         Returns:
             Which samples are held out.
         """
-        size = len(self.sums)
         known = None
-        if native.enabled and logits.is_cpu and self.sums.is_cpu:
-            state = self.seed, self.seen
-            known = native.sum_held_out(state, index, target, logits, self._limit, size)
+        if native.enabled and logits.is_cpu and not is_distributed():
+            state = self.seed, self.sums, self.seen
+            known = native.record_held_out(state, index, target, logits, self._limit)
         if known is None:
             held, slots = self._choose(index)
             batch = self._sum(logits, target, held, slots)
         else:
-            held, slots, batch = known
+            held, slots, coming = known
+            if coming is None:
+                return held
+            batch = coming
         if is_distributed():
             marks = torch.zeros(_SLOTS + 1, device=logits.device)
             marks[slots] = 1.0
             batch = torch.cat([batch, marks])
             dist.all_reduce(batch)
-            batch, marks = batch.split([size, len(marks)])
+            batch, marks = batch.split([len(self.sums), len(marks)])
         ended = 2 * batch[2] > batch[0]
         if not _known_to_be_false(ended):
             self._end_round(ended)

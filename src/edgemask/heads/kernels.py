@@ -30,8 +30,8 @@ __all__ = [
     "finite",
     "function_moments",
     "joined",
+    "record_held_out",
     "step",
-    "sum_held_out",
 ]
 
 SQUARES, EXTREMES, UPDATE, DRAW, KEEP = 1, 2, 4, 8, 16
@@ -327,14 +327,15 @@ def function_moments(  # type: ignore[no-untyped-def]
     return 0
 
 
-@compiled(*[_SIZE] * 5, *[_INTEGERS] * 3, _FLOATS, _BYTES, _BYTES, _INTEGERS, _FLOATS)
-def sum_held_out(  # type: ignore[no-untyped-def]
+@compiled(*[_SIZE] * 5, *[_INTEGERS] * 3, *[_FLOATS] * 2, *[_BYTES] * 2, _INTEGERS, _FLOATS)
+def record_held_out(  # type: ignore[no-untyped-def]
     count, classes, limit, table, temperatures, seed_, index_, target_, logits_,
-    seen_, held_, slots_, sums_,
+    round_, seen_, held_, slots_, sums_,
 ):  # fmt: skip
-    """Choose the held-out samples of a batch and sum over them what ``AdaptiveLinear`` records.
+    """Choose the held-out samples of a batch and add them to the round of an ``AdaptiveLinear``.
 
-    Returns whether all their targets are classes; if not, the sums are not complete.
+    Returns 1 if that was done, 2 if their sums belong to the next round and were not added, and 0
+    if a target is no class.
     """
     index, target = _carray(index_, (count,)), _carray(target_, (count,))
     logits, seen = _carray(logits_, (count, classes)), _carray(seen_, (table + 1,))
@@ -364,6 +365,13 @@ def sum_held_out(  # type: ignore[no-untyped-def]
                 total += np.exp(temperature * (logits[i, j] - largest))
             sums[3 + k] += np.log(total) - temperature * (logits[i, given] - largest)
             temperature *= _TWO
+    if _TWO * sums[2] > sums[0]:
+        return 2
+    total_sums = _carray(round_, (3 + temperatures,))
+    for k in range(3 + temperatures):
+        total_sums[k] += sums[k]
+    for i in range(count):
+        seen[slots[i]] = True
     return 1
 
 

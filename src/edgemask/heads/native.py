@@ -26,7 +26,7 @@ from torch.autograd import forward_ad
 from edgemask.errors import EdgeMaskWarning
 from edgemask.heads.policies import Thresholds
 
-__all__ = ["Magnitudes", "State", "draw", "masked_linear", "step", "sum_held_out", "usable"]
+__all__ = ["Magnitudes", "State", "draw", "masked_linear", "record_held_out", "step", "usable"]
 
 enabled = os.environ.get("EDGEMASK_NATIVE") != "0"  # and numba has not turned out to be missing
 
@@ -52,7 +52,7 @@ class Magnitudes(NamedTuple):
 
 
 State = tuple[Tensor, Tensor, Tensor]
-"""A head's buffers, which a step updates: scores, number of steps, seed."""
+"""A head's buffers, which a step updates; those of SEM: scores, number of steps, seed."""
 
 
 @functools.cache
@@ -204,40 +204,34 @@ def function_moments(gram: Tensor, base: Tensor, scaler: Tensor, splines: Tensor
     return moments
 
 
-def sum_held_out(
-    head: tuple[Tensor, Tensor],
-    index: Tensor,
-    target: Tensor,
-    logits: Tensor,
-    limit: int,
-    size: int,
-) -> tuple[Tensor, Tensor, Tensor] | None:
-    """Choose the held-out samples of a batch and sum over them: ``AdaptiveLinear`` in one call.
+def record_held_out(
+    state: State, index: Tensor, target: Tensor, logits: Tensor, limit: int
+) -> tuple[Tensor, Tensor, Tensor | None] | None:
+    """Choose the held-out samples of a batch and add them to the round: an ``AdaptiveLinear``'s.
 
     Args:
-        head: The head's seed and its table of samples seen, one place longer than a power of two.
+        state: The head's seed, the sums of its round (three, and one for each temperature) and its
+            table of samples seen, one place longer than a power of two.
         index: Position of each sample in the training set.
         target: The given labels.
         logits: ``(B, C)``.
         limit: A sample is held out if 30 bits of its hash are below.
-        size: How many sums there are: three, and one for each temperature.
 
     Returns:
-        Which samples are held out, their places in the table, and the sums; None where the batch
-        is not one for this path.
+        Which samples are held out and their places in the table; their sums, where they belong to
+        the next round and were not added. None where the batch is not one for this path.
     """
-    whole = all(t.dtype is torch.int64 and t.is_cpu for t in (index, target))
+    whole = index.dtype is target.dtype is torch.int64 and index.is_cpu and target.is_cpu
     if not (whole and usable(logits, logits)):
         return None
-    seed, seen = head
+    seed, sums, seen = state
     count, classes = logits.shape
     index, target, logits = index.contiguous(), target.contiguous(), logits.contiguous()
-    held, slots = seen.new_empty(count), index.new_empty(count)
-    sums = logits.new_zeros(size)
-    tensors = seed, index, target, logits, seen, held, slots, sums
-    numbers = count, classes, limit, len(seen) - 1, size - 3
-    sound = _kernels().sum_held_out()(*numbers, *(tensor.data_ptr() for tensor in tensors))
-    return (held, slots, sums) if sound else None
+    held, slots, batch = seen.new_empty(count), index.new_empty(count), torch.zeros_like(sums)
+    numbers = count, classes, limit, len(seen) - 1, len(sums) - 3
+    tensors = seed, index, target, logits, sums, seen, held, slots, batch
+    done = _kernels().record_held_out()(*numbers, *[tensor.data_ptr() for tensor in tensors])
+    return (held, slots, batch if done == 2 else None) if done else None
 
 
 def masked_linear(

@@ -221,11 +221,11 @@ def features(
     seed: int,
     *,
     epochs: int = 40,
-    batch_size: int = 32,
-    lr: float = 0.01,
+    batch_size: int | None = 32,
+    lr: float | None = 0.01,
     network: dict[str, Any] | None = None,
 ) -> Arguments:
-    """Return the arguments of a run on data that this module reads."""
+    """Return the arguments of a run on data that this module reads; None: what a person gets."""
     return {
         "data": "suite",
         "settings": {
@@ -293,17 +293,11 @@ def _all() -> list[Problem]:
             costly=True,
         )
     )
-    problems.append(
-        Problem(
-            "few-photographs-clean",
-            "photographs",
-            noisy=False,
-            arguments=functools.partial(
-                features, "few-photographs-clean", epochs=20, network=CIFAR_NETWORK
-            ),
-            needs_data=True,
-        )
+    name = "few-photographs-clean"
+    arguments = functools.partial(
+        features, name, epochs=20, batch_size=None, lr=None, network=CIFAR_NETWORK
     )
+    problems.append(Problem(name, "photographs", noisy=False, arguments=arguments, needs_data=True))
     return problems
 
 

@@ -221,10 +221,11 @@ def record_held_out(
         Which samples are held out and their places in the table; their sums, where they belong to
         the next round and were not added. None where the batch is not one for this path.
     """
-    whole = index.dtype is target.dtype is torch.int64 and index.is_cpu and target.is_cpu
-    if not (whole and usable(logits, logits)):
-        return None
     seed, sums, seen = state
+    whole = index.dtype is target.dtype is seed.dtype is torch.int64
+    here = index.is_cpu and target.is_cpu and seed.is_cpu and seen.is_cpu and _is_plain(sums)
+    if not (whole and here and usable(logits, logits)):
+        return None
     count, classes = logits.shape
     index, target, logits = index.contiguous(), target.contiguous(), logits.contiguous()
     held, slots, batch = seen.new_empty(count), index.new_empty(count), torch.zeros_like(sums)

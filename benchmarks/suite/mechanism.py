@@ -22,6 +22,7 @@ from edgemask.reproduce.compare import paired_difference
 Setting = tuple[str, dict[str, Any]]
 
 KEEP = (0.5, 0.35, 0.2, 0.1)
+_FEW = 8  # settings: a cubic through so few of them explains nothing
 COLOURS = [f"C{i}" for i in range(10)] + ["black"]
 _TABLES, _PICTURES = ("wine", "cancer", "digits"), ("cifar10",)
 
@@ -82,11 +83,8 @@ def mechanism(options: argparse.Namespace) -> None:
     rows = [[name] for name in SETTINGS]
     explained = ["a cubic in the share fitted explains"]
     for problem in problems:
-        points = _points(records, problem)
-        explained += [
-            f"{_explained([pair for pairs in points.values() for pair in pairs]):.0%}",
-            "",
-        ]
+        points = [pair for pairs in _points(records, problem).values() for pair in pairs]
+        explained += [f"{_explained(points):.0%}" if len(points) > _FEW else "", ""]
         base = records[problem, "linear"]
         for row, name in zip(rows, SETTINGS, strict=True):
             runs = records[problem, name]
@@ -127,7 +125,7 @@ def draw(options: argparse.Namespace) -> None:
     from matplotlib import pyplot as plt
 
     records = read(options.out, "mechanism")
-    problems = [name for name in PROBLEMS if records[name, "linear"]]
+    problems = [name for name in PROBLEMS if sum(bool(records[name, s]) for s in SETTINGS) > _FEW]
     figure, axes = plt.subplots(1, len(problems), figsize=(4 * len(problems), 4), squeeze=False)
     kinds = dict.fromkeys(kind for kind, _ in SETTINGS.values())
     colours = dict(zip(kinds, COLOURS, strict=False))

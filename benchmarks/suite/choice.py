@@ -156,7 +156,6 @@ def draw(options: argparse.Namespace) -> None:
 
 DRAWN = (
     CHOSEN,
-    "elr",
     EARLY,
     "ce sem",
     "ce capped-0.3",

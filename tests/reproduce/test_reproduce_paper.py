@@ -78,14 +78,17 @@ REASONS = {
         "the laptop preset has CIFAR only, not webvision-mini",
         "the laptop preset has CIFAR only, not clothing1m",
     },
-    "quick": {
-        f"the quick preset has CIFAR-10 and CIFAR-100 only, not {name}"
-        for name in ("webvision-mini", "clothing1m")
-    }
-    | {
-        f"the quick preset has plain training only, not {name}"
-        for name in METHODS
-        if name != "supervised"
+    **{
+        preset: {
+            f"the {preset} preset has CIFAR-10 and CIFAR-100 only, not {name}"
+            for name in ("webvision-mini", "clothing1m")
+        }
+        | {
+            f"the {preset} preset has plain training only, not {name}"
+            for name in METHODS
+            if name != "supervised"
+        }
+        for preset in ("laptop-bf16", "quick")
     },
     "smoke": {"the digits have no human labels", "there is no recipe digits/clipcleaner"},
 }

@@ -34,7 +34,8 @@ def reproduce(
         ),
     ],
     preset: Annotated[
-        str, _what(metavar="NAME", help="The size of it: paper, laptop, quick or smoke.")
+        str,
+        _what(metavar="NAME", help="The size of it: paper, laptop, laptop-bf16, quick or smoke."),
     ] = "laptop",
     seeds: Annotated[
         str | None, _what(metavar="N", help="How many seeds, a range (0-2) or a list. (default: 3)")

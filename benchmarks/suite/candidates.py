@@ -76,3 +76,6 @@ BATCHES: dict[str, dict[str, Any]] = {
     name: {**CANDIDATES[name], "batch_size": 128}
     for name in (BASELINE, "elr", "elr beta-0.9 lam-7", "elr sem-by-classes")
 }
+
+# Repeated on CIFAR-10 at the scale of the preset `laptop-bf16`.
+AT_LAPTOP_SCALE = (BASELINE, "ce, chosen epoch", CHOSEN, "elr sem-by-classes", "ce adaptive")

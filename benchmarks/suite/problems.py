@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,8 @@ CIFAR_NETWORK = {"name": "cnn8", "width": 0.25}
 CIFAR_EPOCHS = 20
 CIFAR_IMAGES = {"cifar10": 4000, "cifar100": 5000}
 CIFAR_LR = {"cifar10": 0.01, "cifar100": 0.05}
+# Those of the preset `laptop-bf16`.
+LAPTOP_IMAGES, LAPTOP_EPOCHS = 8000, 30
 
 
 @dataclass(frozen=True)
@@ -136,10 +138,12 @@ def digits(spec: str, seed: int) -> Arguments:
     }
 
 
-def cifar(dataset: str, spec: str, seed: int, *, images: int | None = None) -> Arguments:
+def cifar(
+    dataset: str, spec: str, seed: int, *, images: int | None = None, epochs: int = CIFAR_EPOCHS
+) -> Arguments:
     """Return a part of CIFAR-10 or CIFAR-100."""
     settings: dict[str, Any] = {
-        **_at_the_end(CIFAR_EPOCHS, precision="bf16"),
+        **_at_the_end(epochs, precision="bf16"),
         "model": CIFAR_NETWORK,
         "data": {"limit": images or CIFAR_IMAGES[dataset], "views": f"{dataset}/flip"},
         "optim": {"lr": CIFAR_LR[dataset]},
@@ -302,6 +306,19 @@ def _all() -> list[Problem]:
 
 
 PROBLEMS = {problem.name: problem for problem in _all()}
+
+
+def _at_laptop_scale() -> list[Problem]:
+    """CIFAR-10 with twice the images, for half as many epochs again."""
+    changed = {"images": LAPTOP_IMAGES, "epochs": LAPTOP_EPOCHS}
+    return [
+        replace(problem, arguments=functools.partial(problem.arguments, **changed))
+        for problem in PROBLEMS.values()
+        if problem.name.startswith("cifar10-")
+    ]
+
+
+LAPTOP = {problem.name: problem for problem in _at_laptop_scale()}
 
 
 def _sizes() -> list[Problem]:

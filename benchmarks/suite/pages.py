@@ -1,4 +1,7 @@
-"""The tables of the suite in docs/, between ``<!-- suite WORDS -->`` and ``<!-- /suite -->``."""
+"""The tables of the suite in docs/ and the README.
+
+Each stands between ``<!-- suite WORDS -->`` and ``<!-- /suite -->``.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ import shlex
 from collections.abc import Callable
 from pathlib import Path
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
+ROOT = Path(__file__).resolve().parents[2]
 _BLOCK = re.compile(r"(<!-- suite (.*?) -->\n).*?(<!-- /suite -->)", re.DOTALL)
 
 
@@ -22,7 +25,7 @@ def fill(options: argparse.Namespace, call: Callable[[list[str]], None]) -> None
         call: Does what the words of a block say, and prints it.
     """
     stale = []
-    for page in sorted(DOCS.glob("*.md")):
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
         before = page.read_text(encoding="utf-8")
         after = _BLOCK.sub(
             lambda block: f"{block[1]}\n{_output(call, block[2])}\n{block[3]}", before

@@ -70,12 +70,12 @@ class ELRLoss(Loss):
         index = check_index(index, rows.shape, self.num_samples, "ELR").to(self.ensemble.device)
         log_probs = torch.log_softmax(rows.logits, dim=1)
         probabilities = elr_probabilities(log_probs, self.min_prob)
-        ensemble = self.ensemble[index].to(log_probs)
+        ensemble = self.ensemble.index_select(0, index).to(log_probs)
         if self.training and torch.is_grad_enabled():
             prediction = probabilities.detach()
             prediction = prediction / prediction.sum(dim=1, keepdim=True)
-            updated = self.beta * ensemble + (1.0 - self.beta) * prediction
+            updated = torch.lerp(prediction, ensemble, self.beta)
             ensemble = updated if rows.valid is None else torch.where(rows.valid, updated, ensemble)
-            self.ensemble[index] = ensemble.to(self.ensemble)
+            self.ensemble.index_copy_(0, index, ensemble.to(self.ensemble))
         regulariser = elr_regulariser(probabilities, ensemble)[:, None]
         return cross_entropy(log_probs, rows.target) + self.lam * regulariser

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import aligned  # noqa: F401 - registers its loss
+
 BASELINE = "ce"
 CHOSEN = "elr"
 CHOSEN_EPOCH = {"validation": 0.2, "select": "validation"}
@@ -55,6 +57,7 @@ CANDIDATES: dict[str, dict[str, Any]] = {
         f"elr beta-{beta} lam-{lam}": {"loss": f"elr(beta={beta}, lam={lam})"}
         for beta, lam in ((0.7, 7), (0.9, 3), (0.9, 7), (0.95, 3))
     },
+    "elr aligned": {"loss": "elr-aligned(beta=0.7, lam=3.0)"},
     "elr sem-by-classes": {"loss": _ELR, "head": sem_by_classes},
     "elr sem-0.3": {"loss": _ELR, "head": "sem(rho=0.3)"},
     "elr sem-0.2": {"loss": _ELR, "head": "sem(rho=0.2)"},

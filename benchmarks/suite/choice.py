@@ -177,6 +177,7 @@ DRAWN = (
     "ce capped-0.3",
     "ce dropconnect-0.2-scaled",
     "ce adaptive",
+    "elr aligned",
     "elr sem-by-classes",
     "sce",
 )

@@ -22,7 +22,8 @@ or is named. The sets ``mechanism`` and ``scale`` ask why masking helps, and whe
 data grow; the actions of those names print their tables, and ``sentence`` says in one what choosing
 edges adds. The set ``batches`` repeats some candidates with the batches that a person gets,
 ``laptop`` repeats some on CIFAR-10 with twice the images and 30 epochs.
-``pictures`` draws all three into ``results/suite``, and ``pages`` puts the tables into docs/.
+``pictures`` draws all three into ``results/suite``, and ``pages`` puts the tables into docs/
+and the README.
 """
 
 from __future__ import annotations

@@ -15,8 +15,7 @@ from torch import Tensor
 
 import edgemask as em
 from edgemask.losses.base import Rows, loss
-from edgemask.losses.cross_entropy import cross_entropy
-from edgemask.losses.elr import ELRLoss, elr_probabilities, elr_regulariser
+from edgemask.losses.elr import ELRLoss
 
 LARGEST = 5.0
 
@@ -36,24 +35,15 @@ class AlignedELRLoss(ELRLoss):
         for name in ("label_counts", "memory_sums"):
             self.register_buffer(name, torch.zeros(self.num_classes))
 
-    def values(self, rows: Rows, index: Tensor | None) -> Tensor:
-        """Return the loss of each row; ``index`` holds the samples' positions."""
-        log_probs = torch.log_softmax(rows.logits, dim=1)
-        probabilities = elr_probabilities(log_probs, self.min_prob)
-        memory = self.ensemble.index_select(0, index)
-        if self.training and torch.is_grad_enabled():
-            prediction = probabilities.detach()
-            prediction = prediction / prediction.sum(dim=1, keepdim=True)
-            updated = torch.lerp(prediction, memory, self.beta)
-            new = (memory.sum(dim=1) == 0).to(memory)
+    def targets(self, before: Tensor, ensemble: Tensor, rows: Rows) -> Tensor:
+        """Return the running means of a batch, aligned with the given labels."""
+        if ensemble is not before:
+            new = (before.sum(dim=1) == 0).to(before)
             self.label_counts.index_add_(0, rows.target[:, 0], new)
-            self.memory_sums += (updated - memory).sum(dim=0)
-            self.ensemble.index_copy_(0, index, updated)
-            memory = updated
-        aligned = memory * self.factors()
-        scale = memory.sum(dim=1, keepdim=True) / aligned.sum(dim=1, keepdim=True).clamp_min(1e-12)
-        regulariser = elr_regulariser(probabilities, aligned * scale)[:, None]
-        return cross_entropy(log_probs, rows.target) + self.lam * regulariser
+            self.memory_sums += (ensemble - before).sum(dim=0)
+        aligned = ensemble * self.factors()
+        sums = aligned.sum(dim=1, keepdim=True).clamp_min(1e-12)
+        return aligned * (ensemble.sum(dim=1, keepdim=True) / sums)
 
     def factors(self) -> Tensor:
         """Return what the running means of each class are multiplied by, (K,)."""

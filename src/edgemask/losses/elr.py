@@ -70,12 +70,24 @@ class ELRLoss(Loss):
         index = check_index(index, rows.shape, self.num_samples, "ELR").to(self.ensemble.device)
         log_probs = torch.log_softmax(rows.logits, dim=1)
         probabilities = elr_probabilities(log_probs, self.min_prob)
-        ensemble = self.ensemble.index_select(0, index).to(log_probs)
+        ensemble = before = self.ensemble.index_select(0, index).to(log_probs)
         if self.training and torch.is_grad_enabled():
             prediction = probabilities.detach()
             prediction = prediction / prediction.sum(dim=1, keepdim=True)
             updated = torch.lerp(prediction, ensemble, self.beta)
             ensemble = updated if rows.valid is None else torch.where(rows.valid, updated, ensemble)
             self.ensemble.index_copy_(0, index, ensemble.to(self.ensemble))
-        regulariser = elr_regulariser(probabilities, ensemble)[:, None]
+        held_to = self.targets(before, ensemble, rows)
+        regulariser = elr_regulariser(probabilities, held_to)[:, None]
         return cross_entropy(log_probs, rows.target) + self.lam * regulariser
+
+    def targets(self, before: Tensor, ensemble: Tensor, rows: Rows) -> Tensor:
+        """Return what the predictions of a batch are held to, (N, K): their running means.
+
+        Args:
+            before: The running means before this batch.
+            ensemble: The running means with it; ``before`` itself where they are only used.
+            rows: The batch.
+        """
+        del before, rows
+        return ensemble

@@ -145,7 +145,7 @@ def run(options: argparse.Namespace) -> None:
             text = f"{record['accuracy']:.3f}"
         print(f"{count}/{len(jobs)}  {problem}  {candidate}  seed {seed}: {text}", flush=True)
 
-    runner = JobRunner(workers=options.jobs, imports=("problems", "controls", "aligned"))
+    runner = JobRunner(workers=options.jobs, imports=("problems", "controls"))
     # Those that were finished, but whose line was not written, are not reported as progress.
     for result in runner.run(jobs, keep):
         if result.folder.exists() and result.state == "done":

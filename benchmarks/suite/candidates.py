@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import aligned  # noqa: F401 - registers its loss
-
 BASELINE = "ce"
 CHOSEN = "elr"
 CHOSEN_EPOCH = {"validation": 0.2, "select": "validation"}
@@ -30,6 +28,8 @@ _HEADS: dict[str, str] = {
     "adaptive": "adaptive",
 }
 _ELR = "elr(beta=0.7, lam=3.0)"  # on all problems; published for CIFAR-10
+_ALIGNED = "elr(beta=0.7, lam=3.0, align=5.0)"
+_LARGER = ((0.7, 5), (0.7, 7), (0.9, 7))  # (beta, lam)
 
 
 def sem_by_classes(classes: int) -> str:
@@ -57,7 +57,12 @@ CANDIDATES: dict[str, dict[str, Any]] = {
         f"elr beta-{beta} lam-{lam}": {"loss": f"elr(beta={beta}, lam={lam})"}
         for beta, lam in ((0.7, 7), (0.9, 3), (0.9, 7), (0.95, 3))
     },
-    "elr aligned": {"loss": "elr-aligned(beta=0.7, lam=3.0)"},
+    "elr aligned": {"loss": _ALIGNED},
+    "elr aligned sem-by-classes": {"loss": _ALIGNED, "head": sem_by_classes},
+    **{
+        f"elr aligned beta-{beta} lam-{lam}": {"loss": f"elr(beta={beta}, lam={lam}, align=5.0)"}
+        for beta, lam in _LARGER
+    },
     "elr sem-by-classes": {"loss": _ELR, "head": sem_by_classes},
     "elr sem-0.3": {"loss": _ELR, "head": "sem(rho=0.3)"},
     "elr sem-0.2": {"loss": _ELR, "head": "sem(rho=0.2)"},

@@ -11,6 +11,7 @@ from safetensors.torch import load_file
 from torch import nn
 
 from edgemask.engine import Objects, merge, resolve, train
+from edgemask.engine.default import DEFAULT_TRAINING
 from edgemask.engine.processes import Processes
 from edgemask.errors import UserError
 from torchrun_helper import torchrun
@@ -42,6 +43,8 @@ def launch(settings: dict, out: Path, processes: int) -> None:
     "change",
     [
         {},
+        # The default: means by class that all processes share.
+        {"loss": DEFAULT_TRAINING["loss"], "head": {"name": "linear"}},
         # A memory by sample, and two micro-batches a step (of which the first one would be scored).
         pytest.param(
             {"loss": {"name": "elr"}, "train": {"accumulate": 2}, "head": {"name": "linear"}},
@@ -52,7 +55,7 @@ def launch(settings: dict, out: Path, processes: int) -> None:
             marks=pytest.mark.long,
         ),
     ],
-    ids=["ce", "elr-accumulate", "selected"],
+    ids=["ce", "default", "elr-accumulate", "selected"],
 )
 def test_two_processes_equal_one(change, tmp_path):
     settings = merge(SETTINGS, change)

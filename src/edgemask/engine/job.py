@@ -190,7 +190,7 @@ class _StartObserver(Observer):
     @property
     def cpu_seconds_per_epoch(self) -> float | None:
         """Processor time from the start of an epoch to its last step: without evaluations."""
-        return round(fmean(self._epochs), 3) if self._epochs else None
+        return round(fmean(self._epochs), 6) if self._epochs else None
 
     def on_start(self, info: RunInfo) -> None:
         self.started = True

@@ -46,6 +46,7 @@ __all__ = [
     "on_label",
     "over_processes",
     "read_rows",
+    "sum_over_processes",
     "to_float32",
     "valid_labels",
 ]
@@ -345,13 +346,24 @@ def over_processes(total: Tensor, count: Tensor) -> tuple[Tensor, Tensor]:
         total: The sum over this process's samples.
         count: Their number, a scalar.
     """
-    together = dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
-    if not together or not total.requires_grad:
+    if not _together() or not total.requires_grad:
         return total, count
     packed = torch.cat([total.detach().flatten(), count.to(total)[None]])
     dist.all_reduce(packed)
     own = (packed[-1] / count.clamp(min=1)) * (total - total.detach())
     return packed[:-1].view_as(total) + own, packed[-1]
+
+
+def sum_over_processes(value: Tensor) -> bool:
+    """Replace a value by its sum over all processes, if several train together; tell if so."""
+    if _together():
+        dist.all_reduce(value)
+        return True
+    return False
+
+
+def _together() -> bool:
+    return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
 
 
 def at_label(values: Tensor, target: Tensor) -> Tensor:

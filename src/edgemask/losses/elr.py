@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, field
-from typing import Annotated
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from edgemask._options import Range
-from edgemask.losses.base import BelowHalf, Clip, Loss, Rows, check_index, loss
-from edgemask.losses.cross_entropy import cross_entropy
+from edgemask.losses.base import (
+    BelowHalf,
+    Clip,
+    Loss,
+    Rows,
+    at_label,
+    check_index,
+    loss,
+    sum_over_processes,
+)
 
 __all__ = ["ELRLoss", "elr_probabilities", "elr_regulariser"]
 
@@ -25,6 +34,24 @@ def elr_regulariser(probabilities: Tensor, ensemble: Tensor) -> Tensor:
     return torch.log(1.0 - (ensemble.detach() * probabilities).sum(dim=1))
 
 
+class _WithGradient(torch.autograd.Function):
+    """A function of logits that is given by its values (N, 1) and its gradients (N, C)."""
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, values: Tensor, gradients: Tensor) -> Tensor:
+        """Return the values."""
+        del logits
+        ctx.save_for_backward(gradients)
+        return values.view_as(values)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        """Return the gradients times what comes from above."""
+        (gradients,) = ctx.saved_tensors
+        return grad * gradients, None, None
+
+
 @loss
 class ELRLoss(Loss):
     """Early-learning regularisation (ELR): cross entropy, and agreement with early predictions.
@@ -34,18 +61,30 @@ class ELRLoss(Loss):
     The means are a buffer, so that a run resumes from ``state_dict`` exactly. A sample that occurs
     twice in a batch is updated from both rows' old mean, and one of the rows is kept.
 
+    A network that predicts a class too seldom is held to that. With ``align`` above 1 the means
+    are aligned with the given labels first: those of class k are multiplied by g_k / m_k, the
+    class's share of the given labels over its share of the means (as far as ``align`` and its
+    inverse), and the means of each sample are scaled back to their sum. Both shares are running
+    means over the samples trained on, with a weight that falls to 1/e in an epoch; processes that
+    train together share them.
+
     Args:
         num_samples: Size N of the training set.
         num_classes: Number K of classes.
         beta: Momentum β of the running means.
         lam: Weight λ of the regulariser.
+        align: Largest factor that aligns the means of a class with the given labels; 1 leaves the
+            means as they are, which is the published loss.
         min_prob: Probabilities of the regulariser are clipped to [min_prob, 1 − min_prob].
     """
 
     equation = (
         "−log p_y + λ·log(1 − ⟨m_i, clip(p)⟩) with m_i ← β·m_i + (1−β)·sg[clip(p)/Σ_k clip(p_k)]"
     )
-    reference = "Liu et al., Early-Learning Regularization Prevents Memorization, NeurIPS 2020"
+    reference = (
+        "Liu et al., Early-Learning Regularization Prevents Memorization, NeurIPS 2020; align is "
+        "EdgeMask's own, after the distribution alignment of ReMixMatch (Berthelot et al., 2020)"
+    )
     needs_index = True
 
     num_samples: Annotated[int, Range(1)]
@@ -53,12 +92,17 @@ class ELRLoss(Loss):
     _: KW_ONLY
     beta: Clip = 0.7
     lam: Annotated[float, Range()] = 3.0
+    align: Annotated[float, Range(1)] = 1.0
     min_prob: BelowHalf = 1e-4
     ensemble: Tensor = field(init=False)
+    class_sums: Tensor | None = field(init=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.register_buffer("ensemble", torch.zeros(self.num_samples, self.num_classes))
+        # Of the given labels and of the means, (2, K); a trace of each, so that none is 0 / 0.
+        sums = torch.full((2, self.num_classes), 1e-6) if self.align > 1 else None
+        self.register_buffer("class_sums", sums)
 
     def values(self, rows: Rows, index: Tensor | None) -> Tensor:
         """Return the loss of each row; ``index`` holds the samples' positions."""
@@ -68,26 +112,63 @@ class ELRLoss(Loss):
                 f"{self.num_classes}"
             )
         index = check_index(index, rows.shape, self.num_samples, "ELR").to(self.ensemble.device)
-        log_probs = torch.log_softmax(rows.logits, dim=1)
-        probabilities = elr_probabilities(log_probs, self.min_prob)
-        ensemble = before = self.ensemble.index_select(0, index).to(log_probs)
-        if self.training and torch.is_grad_enabled():
-            prediction = probabilities.detach()
-            prediction = prediction / prediction.sum(dim=1, keepdim=True)
-            updated = torch.lerp(prediction, ensemble, self.beta)
-            ensemble = updated if rows.valid is None else torch.where(rows.valid, updated, ensemble)
-            self.ensemble.index_copy_(0, index, ensemble.to(self.ensemble))
-        held_to = self.targets(before, ensemble, rows)
-        regulariser = elr_regulariser(probabilities, held_to)[:, None]
-        return cross_entropy(log_probs, rows.target) + self.lam * regulariser
+        learns = torch.is_grad_enabled()
+        with torch.no_grad():
+            log_probs = torch.log_softmax(rows.logits, dim=1)
+            probs = log_probs.exp()
+            clipped = probs.clamp(self.min_prob, 1.0 - self.min_prob)
+            means = self.ensemble.index_select(0, index).to(probs)
+            if learns and self.training:
+                means = self._update(means, clipped, rows, index)
+            if self.class_sums is not None:
+                means = _aligned(means, self.class_sums.to(means), self.align)
+            agreement = means * clipped
+            rest = 1.0 - agreement.sum(dim=1, keepdim=True)
+            values = self.lam * rest.log() - at_label(log_probs, rows.target)
+            if not learns:
+                return values
+            # Autograd would need longer for these gradients.
+            agreement *= clipped == probs  # what was clipped has none
+            slope = torch.addcmul(agreement, agreement.sum(dim=1, keepdim=True), probs, value=-1.0)
+            gradients = torch.addcmul(probs, slope, self.lam / rest, value=-1.0)
+            if rows.target.is_floating_point():
+                gradients += probs * (rows.target.sum(dim=1, keepdim=True) - 1.0) - rows.target
+            else:
+                gradients.scatter_add_(1, rows.target, torch.full_like(rest, -1.0))
+            if self.is_plain_mean(rows):
+                values, gradients = values.mean(), gradients / len(values)
+        result: Tensor = _WithGradient.apply(rows.logits, values, gradients)  # type: ignore[no-untyped-call]
+        return result
 
-    def targets(self, before: Tensor, ensemble: Tensor, rows: Rows) -> Tensor:
-        """Return what the predictions of a batch are held to, (N, K): their running means.
+    def _update(self, means: Tensor, clipped: Tensor, rows: Rows, index: Tensor) -> Tensor:
+        """Update and return the running means of a batch, and what they are aligned by."""
+        updated = torch.lerp(clipped / clipped.sum(dim=1, keepdim=True), means, self.beta)
+        if rows.valid is not None:
+            updated = torch.where(rows.valid, updated, means)
+        self.ensemble.index_copy_(0, index, updated.to(self.ensemble))
+        if self.class_sums is not None:
+            _add_batch(self.class_sums, updated, rows, self.num_samples)
+        return updated
 
-        Args:
-            before: The running means before this batch.
-            ensemble: The running means with it; ``before`` itself where they are only used.
-            rows: The batch.
-        """
-        del before, rows
-        return ensemble
+
+def _add_batch(class_sums: Tensor, means: Tensor, rows: Rows, num_samples: int) -> None:
+    """Add a batch's given labels and running means to the sums by class, which fade meanwhile."""
+    counted = means if rows.valid is None else means * rows.valid
+    if rows.target.is_floating_point():
+        labels = rows.target.sum(dim=0)
+    else:
+        ones = means.new_ones(len(means)) if rows.valid is None else rows.valid[:, 0].to(means)
+        labels = means.new_zeros(means.shape[1]).index_add_(0, rows.target[:, 0], ones)
+    batch = torch.stack([labels, counted.sum(dim=0)])
+    shared = sum_over_processes(batch)
+    samples = len(means) if rows.valid is None and not shared else batch[0].sum()
+    class_sums *= 1.0 - samples / num_samples
+    class_sums += batch
+
+
+def _aligned(means: Tensor, class_sums: Tensor, largest: float) -> Tensor:
+    """Return running means times each class's share of the labels over that of the means."""
+    given, remembered = (class_sums / class_sums.sum(dim=1, keepdim=True)).unbind()
+    aligned = means * (given / remembered).clamp_(1.0 / largest, largest)
+    sums = aligned.sum(dim=1, keepdim=True).clamp_(min=torch.finfo(means.dtype).tiny)
+    return aligned * (means.sum(dim=1, keepdim=True) / sums)

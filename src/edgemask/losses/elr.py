@@ -130,13 +130,13 @@ class ELRLoss(Loss):
             # Autograd would need longer for these gradients.
             agreement *= clipped == probs  # what was clipped has none
             slope = torch.addcmul(agreement, agreement.sum(dim=1, keepdim=True), probs, value=-1.0)
-            gradients = torch.addcmul(probs, slope, self.lam / rest, value=-1.0)
+            gradients = torch.addcmul(probs, slope, rest.reciprocal_(), value=-self.lam)
             if rows.target.is_floating_point():
                 gradients += probs * (rows.target.sum(dim=1, keepdim=True) - 1.0) - rows.target
             else:
-                gradients.scatter_add_(1, rows.target, torch.full_like(rest, -1.0))
+                gradients.scatter_(1, rows.target, -1.0, reduce="add")
             if self.is_plain_mean(rows):
-                values, gradients = values.mean(), gradients / len(values)
+                values, gradients = values.mean(), gradients / gradients.shape[0]
         result: Tensor = _WithGradient.apply(rows.logits, values, gradients)  # type: ignore[no-untyped-call]
         return result
 
@@ -154,21 +154,21 @@ class ELRLoss(Loss):
 def _add_batch(class_sums: Tensor, means: Tensor, rows: Rows, num_samples: int) -> None:
     """Add a batch's given labels and running means to the sums by class, which fade meanwhile."""
     counted = means if rows.valid is None else means * rows.valid
+    batch = torch.zeros_like(class_sums)
+    torch.sum(counted, dim=0, out=batch[1])
     if rows.target.is_floating_point():
-        labels = rows.target.sum(dim=0)
+        batch[0] = rows.target.sum(dim=0)
     else:
-        ones = means.new_ones(len(means)) if rows.valid is None else rows.valid[:, 0].to(means)
-        labels = means.new_zeros(means.shape[1]).index_add_(0, rows.target[:, 0], ones)
-    batch = torch.stack([labels, counted.sum(dim=0)])
+        ones = torch.ones_like(counted[:, 0]) if rows.valid is None else rows.valid[:, 0].to(means)
+        batch[0].index_add_(0, rows.target[:, 0], ones)
     shared = sum_over_processes(batch)
-    samples = len(means) if rows.valid is None and not shared else batch[0].sum()
-    class_sums *= 1.0 - samples / num_samples
-    class_sums += batch
+    samples = means.shape[0] if rows.valid is None and not shared else batch[0].sum()
+    class_sums.mul_(1.0 - samples / num_samples).add_(batch)
 
 
 def _aligned(means: Tensor, class_sums: Tensor, largest: float) -> Tensor:
     """Return running means times each class's share of the labels over that of the means."""
     given, remembered = (class_sums / class_sums.sum(dim=1, keepdim=True)).unbind()
-    aligned = means * (given / remembered).clamp_(1.0 / largest, largest)
+    aligned = means * given.div_(remembered).clamp_(1.0 / largest, largest)
     sums = aligned.sum(dim=1, keepdim=True).clamp_(min=torch.finfo(means.dtype).tiny)
-    return aligned * (means.sum(dim=1, keepdim=True) / sums)
+    return aligned.mul_(means.sum(dim=1, keepdim=True).div_(sums))

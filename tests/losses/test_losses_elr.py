@@ -13,36 +13,42 @@ from edgemask.losses.functional import elr_probabilities, elr_regulariser
 from sweeps import sweep
 
 
-def test_an_aligned_memory_is_its_plain_loop() -> None:
+@sweep("align", [1.0, 5.0])
+@sweep("full_at", [0.0, 0.3, 0.9])
+def test_what_goes_beyond_the_published_loss_is_its_plain_loop(
+    align: float, full_at: float
+) -> None:
     torch.manual_seed(0)
-    loss = ELRLoss(4, 3, beta=0.7, lam=3.0, align=5.0)
+    loss = ELRLoss(4, 3, beta=0.7, lam=3.0, align=align, full_at=full_at)
     labels = torch.tensor([0, 0, 2, 0])
     memory = [[0.0] * 3 for _ in range(4)]
-    given, remembered = [0.0] * 3, [0.0] * 3
+    given, remembered, wrong = [0.0] * 3, [0.0] * 3, 0.0
     for order in ([0, 1, 2, 3], [2, 0], [1], [3, 2]):
         logits = torch.randn(len(order), 3)
         value = loss(logits, labels[order], torch.tensor(order))
         probabilities = torch.softmax(logits, 1).tolist()
-        given, remembered = (
-            [x * (1 - len(order) / 4) for x in sums] for sums in (given, remembered)
-        )
+        fade = 1 - len(order) / 4
+        given, remembered = ([x * fade for x in sums] for sums in (given, remembered))
+        wrong *= fade
         for row, i in enumerate(order):
             memory[i] = [
                 0.7 * m + 0.3 * p for m, p in zip(memory[i], probabilities[row], strict=True)
             ]
-            given[labels[i]] += 1.0
+            given[int(labels[i])] += 1.0
             remembered = [r + m for r, m in zip(remembered, memory[i], strict=True)]
+            wrong += memory[i].index(max(memory[i])) != int(labels[i])
         factors = [
-            min(max(g / sum(given) * sum(remembered) / r, 0.2), 5.0)
+            min(max(g / sum(given) * sum(remembered) / r, 1 / align), align)
             for g, r in zip(given, remembered, strict=True)
         ]
+        lam = 3.0 * min(1.0, wrong / sum(given) / full_at) if full_at else 3.0
         expected = 0.0
         for row, i in enumerate(order):
             target = [f * m for f, m in zip(factors, memory[i], strict=True)]
             target = [t * sum(memory[i]) / sum(target) for t in target]
             agreement = sum(t * p for t, p in zip(target, probabilities[row], strict=True))
             expected -= math.log(probabilities[row][labels[i]])
-            expected += 3.0 * math.log(1.0 - agreement)
+            expected += lam * math.log(1.0 - agreement)
         assert value.item() == pytest.approx(expected / len(order), rel=1e-4)
 
 
@@ -57,7 +63,16 @@ def _targets(soft: bool) -> Tensor:
     return torch.softmax(2 * torch.randn(6, 4), dim=1) if soft else torch.randint(4, (6,))
 
 
-@sweep("options", [{}, {"align": 3.0}, {"reduction": "none"}, {"weight": [1.0, 2.0, 0.5, 3.0]}])
+@sweep(
+    "options",
+    [
+        {},
+        {"align": 3.0},
+        {"align": 3.0, "full_at": 0.9},
+        {"reduction": "none"},
+        {"weight": [1.0, 2.0, 0.5, 3.0]},
+    ],
+)
 @sweep("soft", [False, True])
 def test_its_gradient_is_what_autograd_finds(options: dict, soft: bool) -> None:
     torch.manual_seed(1)
@@ -89,7 +104,7 @@ def test_it_is_cross_entropy_and_the_regulariser(soft: bool) -> None:
 def test_ignored_samples_leave_memory_and_shares_alone() -> None:
     torch.manual_seed(3)
     logits = torch.randn(4, 3, requires_grad=True)
-    some, all_of_them = ELRLoss(4, 3, align=5.0), ELRLoss(4, 3, align=5.0)
+    some, all_of_them = (ELRLoss(4, 3, align=5.0, full_at=0.5) for _ in range(2))
     value = some(logits, torch.tensor([0, -100, 2, -100]), torch.arange(4))
     rows = torch.tensor([0, 2])
     expected = all_of_them(logits[rows], rows, rows)
@@ -108,3 +123,14 @@ def test_the_shares_are_kept_and_the_published_loss_has_none() -> None:
     first(*batch)
     second.load_state_dict(first.state_dict())
     assert torch.equal(first(*batch), second(*batch))
+
+
+def test_one_hot_targets_are_labels() -> None:
+    torch.manual_seed(5)
+    hard, soft = (ELRLoss(6, 3, align=5.0, full_at=0.9) for _ in range(2))
+    for _ in range(3):
+        logits, target = torch.randn(6, 3), torch.randint(3, (6,))
+        one_hot = torch.nn.functional.one_hot(target, 3).float()
+        index = torch.arange(6)
+        torch.testing.assert_close(soft(logits, one_hot, index), hard(logits, target, index))
+    torch.testing.assert_close(soft.class_sums, hard.class_sums)

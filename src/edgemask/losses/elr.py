@@ -61,12 +61,14 @@ class ELRLoss(Loss):
     The means are a buffer, so that a run resumes from ``state_dict`` exactly. A sample that occurs
     twice in a batch is updated from both rows' old mean, and one of the rows is kept.
 
-    A network that predicts a class too seldom is held to that. With ``align`` above 1 the means
-    are aligned with the given labels first: those of class k are multiplied by g_k / m_k, the
-    class's share of the given labels over its share of the means (as far as ``align`` and its
-    inverse), and the means of each sample are scaled back to their sum. Both shares are running
+    Two options go beyond the published loss. A network that predicts a class too seldom is held to
+    that: with ``align`` above 1 the means of class k are multiplied by g_k / m_k, its share of the
+    given labels over its share of the means (as far as ``align`` and its inverse), and the means of
+    each sample are scaled back to their sum. And where the labels are right, the means hold back
+    what is hard to learn: with ``full_at`` above 0 λ is multiplied by min(1, e / full_at), where e
+    is the share of given labels that are not the class of the largest mean. All shares are running
     means over the samples trained on, with a weight that falls to 1/e in an epoch; processes that
-    train together share them.
+    train together have them in common.
 
     Args:
         num_samples: Size N of the training set.
@@ -74,7 +76,9 @@ class ELRLoss(Loss):
         beta: Momentum β of the running means.
         lam: Weight λ of the regulariser.
         align: Largest factor that aligns the means of a class with the given labels; 1 leaves the
-            means as they are, which is the published loss.
+            means as they are, as published.
+        full_at: Share of given labels that disagree with the means from which on λ acts in full; 0
+            lets it always do so, as published.
         min_prob: Probabilities of the regulariser are clipped to [min_prob, 1 − min_prob].
     """
 
@@ -82,8 +86,9 @@ class ELRLoss(Loss):
         "−log p_y + λ·log(1 − ⟨m_i, clip(p)⟩) with m_i ← β·m_i + (1−β)·sg[clip(p)/Σ_k clip(p_k)]"
     )
     reference = (
-        "Liu et al., Early-Learning Regularization Prevents Memorization, NeurIPS 2020; align is "
-        "EdgeMask's own, after the distribution alignment of ReMixMatch (Berthelot et al., 2020)"
+        "Liu et al., Early-Learning Regularization Prevents Memorization, NeurIPS 2020; align "
+        "(after the distribution alignment of ReMixMatch, Berthelot et al., 2020) and full_at are "
+        "EdgeMask's own"
     )
     needs_index = True
 
@@ -93,6 +98,7 @@ class ELRLoss(Loss):
     beta: Clip = 0.7
     lam: Annotated[float, Range()] = 3.0
     align: Annotated[float, Range(1)] = 1.0
+    full_at: Annotated[float, Range(0, 1)] = 0.0
     min_prob: BelowHalf = 1e-4
     ensemble: Tensor = field(init=False)
     class_sums: Tensor | None = field(init=False)
@@ -100,8 +106,10 @@ class ELRLoss(Loss):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.register_buffer("ensemble", torch.zeros(self.num_samples, self.num_classes))
-        # Of the given labels and of the means, (2, K); a trace of each, so that none is 0 / 0.
-        sums = torch.full((2, self.num_classes), 1e-6) if self.align > 1 else None
+        # By class: given labels, means, and given labels that disagree; traces, so no 0 / 0.
+        sums = None
+        if self.align > 1 or self.full_at:
+            sums = torch.full((3, self.num_classes), 1e-6)
         self.register_buffer("class_sums", sums)
 
     def values(self, rows: Rows, index: Tensor | None) -> Tensor:
@@ -120,17 +128,18 @@ class ELRLoss(Loss):
             means = self.ensemble.index_select(0, index).to(probs)
             if learns and self.training:
                 means = self._update(means, clipped, rows, index)
+            lam: float | Tensor = self.lam
             if self.class_sums is not None:
-                means = _aligned(means, self.class_sums.to(means), self.align)
+                means, lam = self._beyond(means, self.class_sums.to(means))
             agreement = means * clipped
             rest = 1.0 - agreement.sum(dim=1, keepdim=True)
-            values = self.lam * rest.log() - at_label(log_probs, rows.target)
+            values = lam * rest.log() - at_label(log_probs, rows.target)
             if not learns:
                 return values
             # Autograd would need longer for these gradients.
             agreement *= clipped == probs  # what was clipped has none
             slope = torch.addcmul(agreement, agreement.sum(dim=1, keepdim=True), probs, value=-1.0)
-            gradients = torch.addcmul(probs, slope, rest.reciprocal_(), value=-self.lam)
+            gradients = torch.addcmul(probs, slope, lam / rest, value=-1.0)
             if rows.target.is_floating_point():
                 gradients += probs * (rows.target.sum(dim=1, keepdim=True) - 1.0) - rows.target
             else:
@@ -150,25 +159,39 @@ class ELRLoss(Loss):
             _add_batch(self.class_sums, updated, rows, self.num_samples)
         return updated
 
+    def _beyond(self, means: Tensor, class_sums: Tensor) -> tuple[Tensor, float | Tensor]:
+        """Return the means as they are aligned, and λ for the share of labels that disagree."""
+        totals = class_sums.sum(dim=1, keepdim=True)
+        if self.align > 1:
+            given, remembered, _ = (class_sums / totals).unbind()
+            factors = given.div_(remembered).clamp_(1.0 / self.align, self.align)
+            sums = means.sum(dim=1, keepdim=True)
+            means = means * factors
+            tiny = torch.finfo(means.dtype).tiny
+            means *= sums.div_(means.sum(dim=1, keepdim=True).clamp_(min=tiny))
+        if not self.full_at:
+            return means, self.lam
+        disagree = totals[2] / totals[0]
+        return means, disagree.div_(self.full_at).clamp_(max=1.0).mul_(self.lam)
+
 
 def _add_batch(class_sums: Tensor, means: Tensor, rows: Rows, num_samples: int) -> None:
-    """Add a batch's given labels and running means to the sums by class, which fade meanwhile."""
-    counted = means if rows.valid is None else means * rows.valid
+    """Add a batch's sums by class to those before, which fade meanwhile."""
     batch = torch.zeros_like(class_sums)
-    torch.sum(counted, dim=0, out=batch[1])
+    believed = means.argmax(dim=1, keepdim=True)
     if rows.target.is_floating_point():
+        wrong = 1.0 - rows.target.gather(1, believed)
         batch[0] = rows.target.sum(dim=0)
+        batch[2] = (rows.target * wrong).sum(dim=0)
     else:
-        ones = torch.ones_like(counted[:, 0]) if rows.valid is None else rows.valid[:, 0].to(means)
-        batch[0].index_add_(0, rows.target[:, 0], ones)
+        wrong = (believed != rows.target).to(means)
+        counts = torch.ones_like(wrong)
+        if rows.valid is not None:
+            wrong, counts, means = (value * rows.valid for value in (wrong, counts, means))
+        labels = rows.target[:, 0]
+        batch[0].index_add_(0, labels, counts[:, 0])
+        batch[2].index_add_(0, labels, wrong[:, 0])
+    torch.sum(means, dim=0, out=batch[1])
     shared = sum_over_processes(batch)
     samples = means.shape[0] if rows.valid is None and not shared else batch[0].sum()
     class_sums.mul_(1.0 - samples / num_samples).add_(batch)
-
-
-def _aligned(means: Tensor, class_sums: Tensor, largest: float) -> Tensor:
-    """Return running means times each class's share of the labels over that of the means."""
-    given, remembered = (class_sums / class_sums.sum(dim=1, keepdim=True)).unbind()
-    aligned = means * given.div_(remembered).clamp_(1.0 / largest, largest)
-    sums = aligned.sum(dim=1, keepdim=True).clamp_(min=torch.finfo(means.dtype).tiny)
-    return aligned.mul_(means.sum(dim=1, keepdim=True).div_(sums))

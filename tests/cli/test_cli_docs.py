@@ -64,7 +64,7 @@ def test_defaults_in_the_help_are_those_of_the_config():
         "noise-seed": config.noise.seed, "track": config.log.trackers[0],
     }  # fmt: skip
     assert {key: yaml.safe_load(said[key]) for key in true} == true
-    line = "(default: 128; 64 for fewer than 10,000 images, 32 for fewer than 2,000)"
+    line = "(default: 128; 64 for fewer than 10,000 samples, 32 for fewer than 2,000)"
     assert re.search(r"^\| `--batch-size N` .*" + re.escape(line), PAGE, re.MULTILINE)
     sizes = [batch_size_for(samples) for samples in (1_999, 2_000, 9_999, 10_000)]
     assert [*sizes, config.train.batch_size] == [32, 64, 64, 128, 128]

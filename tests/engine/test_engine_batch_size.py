@@ -27,20 +27,17 @@ def batch_size(data, labels=None, **said):
     return em.fit(data, labels, dry_run=True, **said).config.train.batch_size
 
 
-# A fifth of the images is held out: 2,499 leave 1,999 or 2,000 to train on.
+# A fifth of the samples is held out: 2,499 leave 1,999 or 2,000 to train on.
 @pytest.mark.parametrize(
     ("count", "expected"), [(60, 32), (2_490, 32), (2_510, 64), (12_490, 64), (12_510, 128)]
 )
-def test_few_images_come_in_small_batches(count, expected):
-    assert batch_size(*images(count)) == expected
+def test_few_samples_come_in_small_batches(count, expected):
+    assert batch_size(*images(count)) == batch_size(*table(count)) == expected
 
 
-def test_tables_and_texts_keep_the_general_default():
-    general = em.engine.Config().train.batch_size
-    assert general == 128
-    assert batch_size(*table(60)) == general
+def test_so_do_few_texts():
     texts = [f"word{number % 7} and word{number % 3}" for number in range(60)]
-    assert batch_size(texts, [0, 1] * 30) == general
+    assert batch_size(texts, [0, 1] * 30) == 32
 
 
 @sweep(

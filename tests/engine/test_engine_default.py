@@ -26,7 +26,8 @@ def parts(config):
 
 def test_all_ways_in_give_the_documented_default():
     wanted = ("linear", "elr", "supervised")
-    options = {"beta": 0.7, "lam": 3.0, "min_prob": 1e-4, "scale": 1.0}
+    options = {"beta": 0.7, "lam": 5.0, "align": 5.0, "full_at": 0.1}
+    options |= {"min_prob": 1e-4, "scale": 1.0}
     points = make_points({"data": {"spec": "digits"}}, [parse_axis("train.seed=0,1", {})])
     configs = [
         em.fit(X, Y, dry_run=True).config,

@@ -145,7 +145,7 @@ def train(
         int | None,
         _how(
             metavar="N",
-            help="Samples of one training step. (default: 128; 64 for fewer than 10,000 images, "
+            help="Samples of one training step. (default: 128; 64 for fewer than 10,000 samples, "
             "32 for fewer than 2,000)",
         ),
     ] = None,

@@ -1,4 +1,4 @@
-"""The batch size where none is named: small for few images, so that an epoch has enough steps."""
+"""The batch size where none is named: small for few samples, so that an epoch has enough steps."""
 
 from __future__ import annotations
 
@@ -33,15 +33,9 @@ def names_batch_size(recipe: str | None, values: Mapping[str, Any]) -> bool:
 
 
 def choose_batch_size(config: Config, objects: Objects) -> tuple[Config, Objects]:
-    """Put the batch size for the number of images into a config that names none.
-
-    Tables and texts keep the general default: their networks learn in few steps, and more of them
-    only help to memorise wrong labels.
-    """
+    """Put the batch size for the number of samples into a config that names none."""
     bundle = objects.bundle or load_data(config.data)
     objects = replace(objects, bundle=bundle)
-    if len(bundle.input_shape) != 3:
-        return config, objects
     samples = min(len(bundle.train), config.data.limit or len(bundle.train))
     train: TrainConfig = config.train.model_copy(update={"batch_size": batch_size_for(samples)})
     return config.model_copy(update={"train": train}), objects

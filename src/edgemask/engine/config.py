@@ -213,7 +213,7 @@ class TrainConfig(_Section):
 
     batch_size: Count = 128
     """Samples of one optimiser step, over all processes and micro-batches. ``fit`` and ``train``
-    take 64 for fewer than 10,000 images and 32 for fewer than 2,000, where neither this nor a
+    take 64 for fewer than 10,000 samples and 32 for fewer than 2,000, where neither this nor a
     recipe is given."""
 
     accumulate: Count = 1

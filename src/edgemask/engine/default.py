@@ -16,7 +16,11 @@ __all__ = ["DEFAULT_TRAINING", "choose_training", "says_nothing"]
 
 DEFAULT_TRAINING: dict[str, Any] = {
     "head": {"name": "linear"},
-    "loss": {"name": "elr", "preset": None, "options": {"beta": 0.7, "lam": 3.0}},
+    "loss": {
+        "name": "elr",
+        "preset": None,
+        "options": {"beta": 0.7, "lam": 5.0, "align": 5.0, "full_at": 0.1},
+    },
 }
 _MOST_TARGETS = 2**28  # numbers, 1 GB: the loss keeps one per sample and class
 

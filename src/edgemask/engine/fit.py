@@ -89,8 +89,8 @@ def fit(
         noise: Noise to put on clean labels, for experiments: ``"sym:0.6"``; or ready labels.
             Default: none.
         epochs: Passes over the data.
-        batch_size: Samples of one step. Default: 128; with fewer than 10,000 images 64, with fewer
-            than 2,000 images 32, so that an epoch has enough steps. A recipe has its own.
+        batch_size: Samples of one step. Default: 128; with fewer than 10,000 samples 64, with fewer
+            than 2,000 32, so that an epoch has enough steps. A recipe has its own.
         lr: Learning rate.
         seed: Seed of weights, order, augmentation and masks.
         validation: Share of the noisy data held out to choose an epoch by.

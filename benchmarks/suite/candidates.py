@@ -64,10 +64,10 @@ CANDIDATES: dict[str, dict[str, Any]] = {
         for beta, lam in _LARGER
     },
     **{
-        f"elr aligned lam-{lam} full-at-0.1": {
+        f"elr aligned lam-{lam:g} full-at-0.1": {
             "loss": f"elr(beta=0.7, lam={lam}, align=5.0, full_at=0.1)"
         }
-        for lam in (5, 7)
+        for lam in (5.0, 7.0)
     },
     "elr sem-by-classes": {"loss": _ELR, "head": sem_by_classes},
     "elr sem-0.3": {"loss": _ELR, "head": "sem(rho=0.3)"},

@@ -120,7 +120,10 @@ def contents(path: Path) -> dict:
 KINDS = {
     "mixup": {"method": {"options": {"mixup": 1.0}}, "optim": {"schedule": {"warmup": 1.0}}},
     "sop": {"loss": {"name": "sop"}, "optim": {"name": "adam", "lr": 1e-3}},
-    "elr": {"loss": {"name": "elr"}, "method": {"options": {"sam": 0.05}}},
+    "elr": {
+        "loss": {"name": "elr", "options": {"align": 5.0, "full_at": 0.1}},
+        "method": {"options": {"sam": 0.05}},
+    },
     "selected": {
         "method": {"name": "coteaching"},
         "data": {"validation": 0.1},

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from edgemask.engine.default import DEFAULT_TRAINING
+
 __all__ = ["SETTINGS", "kinds"]
 
 # 157 samples in steps of 30, the last of 7, which two processes cannot share evenly: 54 steps.
@@ -52,6 +54,7 @@ def kinds(clip: dict[str, str]) -> dict[str, dict[str, Any]]:
     }
     found = {name: {"method": {"name": name, "options": more}} for name, more in methods.items()}
     found["elr"]["loss"] = {"name": "elr"}
+    found["default"] = {"loss": DEFAULT_TRAINING["loss"]}
     found["sop"]["loss"] = {"name": "sop"}
     found["sam"] = {"method": {"options": {"sam": 0.05, "label_smoothing": 0.1}}}
     found["anl-ce-er"] = {"loss": {"name": "anl-ce-er"}}

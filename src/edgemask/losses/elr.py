@@ -65,7 +65,7 @@ class ELRLoss(Loss):
     that: with ``align`` above 1 the means of class k are multiplied by g_k / m_k, its share of the
     given labels over its share of the means (as far as ``align`` and its inverse), and the means of
     each sample are scaled back to their sum. And where the labels are right, the means hold back
-    what is hard to learn: with ``full_at`` above 0 λ is multiplied by min(1, e / full_at), where e
+    what is hard to learn: with ``full_at`` above 0 λ is multiplied by min(1, d / full_at), where d
     is the share of given labels that are not the class of the largest mean. All shares are running
     means over the samples trained on, with a weight that falls to 1/e in an epoch; processes that
     train together have them in common.

@@ -13,10 +13,11 @@ from edgemask.losses.functional import elr_probabilities, elr_regulariser
 from sweeps import sweep
 
 
+@sweep("dtype", [torch.float32, torch.float64])
 @sweep("align", [1.0, 5.0])
 @sweep("full_at", [0.0, 0.3, 0.9])
 def test_what_goes_beyond_the_published_loss_is_its_plain_loop(
-    align: float, full_at: float
+    align: float, full_at: float, dtype: torch.dtype
 ) -> None:
     torch.manual_seed(0)
     loss = ELRLoss(4, 3, beta=0.7, lam=3.0, align=align, full_at=full_at)
@@ -24,7 +25,7 @@ def test_what_goes_beyond_the_published_loss_is_its_plain_loop(
     memory = [[0.0] * 3 for _ in range(4)]
     given, remembered, wrong = [0.0] * 3, [0.0] * 3, 0.0
     for order in ([0, 1, 2, 3], [2, 0], [1], [3, 2]):
-        logits = torch.randn(len(order), 3)
+        logits = torch.randn(len(order), 3, dtype=dtype)
         value = loss(logits, labels[order], torch.tensor(order))
         probabilities = torch.softmax(logits, 1).tolist()
         fade = 1 - len(order) / 4
@@ -134,3 +135,12 @@ def test_one_hot_targets_are_labels() -> None:
         index = torch.arange(6)
         torch.testing.assert_close(soft(logits, one_hot, index), hard(logits, target, index))
     torch.testing.assert_close(soft.class_sums, hard.class_sums)
+
+
+def test_a_batch_with_more_rows_than_samples_forgets_what_was_before() -> None:
+    torch.manual_seed(6)
+    loss = ELRLoss(2, 3, align=5.0)
+    for _ in range(2):
+        target = torch.tensor([0, 1, 1])
+        loss(torch.randn(3, 3), target, torch.tensor([0, 1, 1]))
+    assert loss.class_sums[0].tolist() == [1.0, 2.0, 0.0]

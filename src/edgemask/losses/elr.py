@@ -130,7 +130,7 @@ class ELRLoss(Loss):
                 means = self._update(means, clipped, rows, index)
             lam: float | Tensor = self.lam
             if self.class_sums is not None:
-                means, lam = self._beyond(means, self.class_sums.to(means))
+                means, lam = self._adjust(means, self.class_sums.to(means))
             agreement = means * clipped
             rest = 1.0 - agreement.sum(dim=1, keepdim=True)
             values = lam * rest.log() - at_label(log_probs, rows.target)
@@ -159,8 +159,8 @@ class ELRLoss(Loss):
             _add_batch(self.class_sums, updated, rows, self.num_samples)
         return updated
 
-    def _beyond(self, means: Tensor, class_sums: Tensor) -> tuple[Tensor, float | Tensor]:
-        """Return the means as they are aligned, and λ for the share of labels that disagree."""
+    def _adjust(self, means: Tensor, class_sums: Tensor) -> tuple[Tensor, float | Tensor]:
+        """Return the aligned means, and λ for the share of labels that disagree."""
         totals = class_sums.sum(dim=1, keepdim=True)
         if self.align > 1:
             given, remembered, _ = (class_sums / totals).unbind()
@@ -177,7 +177,7 @@ class ELRLoss(Loss):
 
 def _add_batch(class_sums: Tensor, means: Tensor, rows: Rows, num_samples: int) -> None:
     """Add a batch's sums by class to those before, which fade meanwhile."""
-    batch = torch.zeros_like(class_sums)
+    batch = means.new_zeros(class_sums.shape)
     believed = means.argmax(dim=1, keepdim=True)
     if rows.target.is_floating_point():
         wrong = 1.0 - rows.target.gather(1, believed)
@@ -193,5 +193,8 @@ def _add_batch(class_sums: Tensor, means: Tensor, rows: Rows, num_samples: int) 
         batch[2].index_add_(0, labels, wrong[:, 0])
     torch.sum(means, dim=0, out=batch[1])
     shared = sum_over_processes(batch)
-    samples = means.shape[0] if rows.valid is None and not shared else batch[0].sum()
-    class_sums.mul_(1.0 - samples / num_samples).add_(batch)
+    if rows.valid is None and not shared:
+        class_sums *= max(0.0, 1.0 - means.shape[0] / num_samples)
+    else:
+        class_sums *= (1.0 - batch[0].sum() / num_samples).clamp(min=0.0)
+    class_sums += batch

@@ -101,16 +101,17 @@ class ELRLoss(Loss):
     full_at: Annotated[float, Range(0, 1)] = 0.0
     min_prob: BelowHalf = 1e-4
     ensemble: Tensor = field(init=False)
-    class_sums: Tensor | None = field(init=False)
+    sums: Tensor | None = field(init=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.register_buffer("ensemble", torch.zeros(self.num_samples, self.num_classes))
-        # By class: given labels, means, and given labels that disagree; traces, so no 0 / 0.
+        # Given labels of each class, means of each class, labels that disagree; a trace of each,
+        # so that none is 0 / 0.
         sums = None
         if self.align > 1 or self.full_at:
-            sums = torch.full((3, self.num_classes), 1e-6)
-        self.register_buffer("class_sums", sums)
+            sums = torch.full((2 * self.num_classes + 1,), 1e-6)
+        self.register_buffer("sums", sums)
 
     def values(self, rows: Rows, index: Tensor | None) -> Tensor:
         """Return the loss of each row; ``index`` holds the samples' positions."""
@@ -126,11 +127,14 @@ class ELRLoss(Loss):
             probs = log_probs.exp()
             clipped = probs.clamp(self.min_prob, 1.0 - self.min_prob)
             means = self.ensemble.index_select(0, index).to(probs)
+            labels = rows.target  # as distributions
+            if not labels.is_floating_point():
+                labels = torch.zeros_like(probs).scatter_(1, labels, 1.0)
             if learns and self.training:
-                means = self._update(means, clipped, rows, index)
+                means = self._update(means, clipped, labels, rows.valid, index)
             lam: float | Tensor = self.lam
-            if self.class_sums is not None:
-                means, lam = self._adjust(means, self.class_sums.to(means))
+            if self.sums is not None:
+                means, lam = self._adjust(means, self.sums.to(means))
             agreement = means * clipped
             rest = 1.0 - agreement.sum(dim=1, keepdim=True)
             values = lam * rest.log() - at_label(log_probs, rows.target)
@@ -139,62 +143,50 @@ class ELRLoss(Loss):
             # Autograd would need longer for these gradients.
             agreement *= clipped == probs  # what was clipped has none
             slope = torch.addcmul(agreement, agreement.sum(dim=1, keepdim=True), probs, value=-1.0)
-            gradients = torch.addcmul(probs, slope, lam / rest, value=-1.0)
-            if rows.target.is_floating_point():
-                gradients += probs * (rows.target.sum(dim=1, keepdim=True) - 1.0) - rows.target
-            else:
-                gradients.scatter_(1, rows.target, -1.0, reduce="add")
+            fit = probs if labels is not rows.target else probs * labels.sum(dim=1, keepdim=True)
+            gradients = torch.addcmul(fit - labels, slope, lam / rest, value=-1.0)
             if self.is_plain_mean(rows):
                 values, gradients = values.mean(), gradients / gradients.shape[0]
         result: Tensor = _WithGradient.apply(rows.logits, values, gradients)  # type: ignore[no-untyped-call]
         return result
 
-    def _update(self, means: Tensor, clipped: Tensor, rows: Rows, index: Tensor) -> Tensor:
-        """Update and return the running means of a batch, and what they are aligned by."""
+    def _update(
+        self, means: Tensor, clipped: Tensor, labels: Tensor, valid: Tensor | None, index: Tensor
+    ) -> Tensor:
+        """Update and return the running means of a batch, and the sums that adjust them."""
         updated = torch.lerp(clipped / clipped.sum(dim=1, keepdim=True), means, self.beta)
-        if rows.valid is not None:
-            updated = torch.where(rows.valid, updated, means)
+        if valid is not None:
+            updated = torch.where(valid, updated, means)
         self.ensemble.index_copy_(0, index, updated.to(self.ensemble))
-        if self.class_sums is not None:
-            _add_batch(self.class_sums, updated, rows, self.num_samples)
+        if self.sums is not None:
+            _add_batch(self.sums, updated, labels, valid, self.num_samples)
         return updated
 
-    def _adjust(self, means: Tensor, class_sums: Tensor) -> tuple[Tensor, float | Tensor]:
+    def _adjust(self, means: Tensor, sums: Tensor) -> tuple[Tensor, float | Tensor]:
         """Return the aligned means, and λ for the share of labels that disagree."""
-        totals = class_sums.sum(dim=1, keepdim=True)
+        given, remembered, disagree = sums.split([self.num_classes, self.num_classes, 1])
+        number = given.sum()
         if self.align > 1:
-            given, remembered, _ = (class_sums / totals).unbind()
-            factors = given.div_(remembered).clamp_(1.0 / self.align, self.align)
-            sums = means.sum(dim=1, keepdim=True)
-            means = means * factors
+            factors = (given / remembered).mul_(remembered.sum() / number)
+            mass = means.sum(dim=1, keepdim=True)
+            means = means * factors.clamp_(1.0 / self.align, self.align)
             tiny = torch.finfo(means.dtype).tiny
-            means *= sums.div_(means.sum(dim=1, keepdim=True).clamp_(min=tiny))
+            means *= mass.div_(means.sum(dim=1, keepdim=True).clamp_(min=tiny))
         if not self.full_at:
             return means, self.lam
-        disagree = totals[2] / totals[0]
-        return means, disagree.div_(self.full_at).clamp_(max=1.0).mul_(self.lam)
+        return means, (disagree / number).div_(self.full_at).clamp_(max=1.0).mul_(self.lam)
 
 
-def _add_batch(class_sums: Tensor, means: Tensor, rows: Rows, num_samples: int) -> None:
-    """Add a batch's sums by class to those before, which fade meanwhile."""
-    batch = means.new_zeros(class_sums.shape)
-    believed = means.argmax(dim=1, keepdim=True)
-    if rows.target.is_floating_point():
-        wrong = 1.0 - rows.target.gather(1, believed)
-        batch[0] = rows.target.sum(dim=0)
-        batch[2] = (rows.target * wrong).sum(dim=0)
-    else:
-        wrong = (believed != rows.target).to(means)
-        counts = torch.ones_like(wrong)
-        if rows.valid is not None:
-            wrong, counts, means = (value * rows.valid for value in (wrong, counts, means))
-        labels = rows.target[:, 0]
-        batch[0].index_add_(0, labels, counts[:, 0])
-        batch[2].index_add_(0, labels, wrong[:, 0])
-    torch.sum(means, dim=0, out=batch[1])
+def _add_batch(
+    sums: Tensor, means: Tensor, labels: Tensor, valid: Tensor | None, num_samples: int
+) -> None:
+    """Add a batch to the sums, which fade meanwhile."""
+    disagree = 1.0 - labels.gather(1, means.argmax(dim=1, keepdim=True))
+    rows = torch.cat([labels, means, disagree], dim=1)
+    batch = (rows if valid is None else rows * valid).sum(dim=0)
     shared = sum_over_processes(batch)
-    if rows.valid is None and not shared:
-        class_sums *= max(0.0, 1.0 - means.shape[0] / num_samples)
+    if valid is None and not shared:
+        sums *= max(0.0, 1.0 - means.shape[0] / num_samples)
     else:
-        class_sums *= (1.0 - batch[0].sum() / num_samples).clamp(min=0.0)
-    class_sums += batch
+        sums *= (1.0 - batch[: means.shape[1]].sum() / num_samples).clamp(min=0.0)
+    sums += batch

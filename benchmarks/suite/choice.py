@@ -177,7 +177,7 @@ DRAWN = (
     "ce capped-0.3",
     "ce dropconnect-0.2-scaled",
     "ce adaptive",
-    "elr aligned",
+    "elr",
     "elr sem-by-classes",
     "sce",
 )
